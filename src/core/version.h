@@ -1,0 +1,5 @@
+#pragma once
+
+namespace roost {
+inline constexpr const char* kVersion = "0.1.0";
+}
