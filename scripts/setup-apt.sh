@@ -14,6 +14,11 @@ packages=(
 # Tools for people who change the code; `make run` does without them.
 if [ "${1:-}" = --dev ]; then packages+=(clang-format clang-tidy); fi
 
+# Node.js and Python may be there from elsewhere; Debian's are taken only where they are not.
+command -v npm >/dev/null || packages+=(npm)
+python3 -m pip --version >/dev/null 2>&1 || packages+=(python3 python3-pip)
+python3 -c 'import venv, ensurepip' 2>/dev/null || packages+=(python3-venv)
+
 missing=()
 for p in "${packages[@]}"; do
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || missing+=("$p")

@@ -240,6 +240,14 @@ Source Config::source(std::string_view name) const {
   return it->second.source;
 }
 
+Config Config::with_fallback(std::string_view name, std::string_view text) const {
+  Config copy = *this;
+  const auto it = copy.values_.find(name);
+  ROOST_CHECK(it != copy.values_.end(), "a setting is asked for that is not in the table");
+  if (it->second.text.empty()) it->second = Value{std::string(text), Source::file};
+  return copy;
+}
+
 std::vector<std::string> Config::as_environment(Command command) const {
   std::vector<std::string> out;
   for (const Setting& setting : settings()) {

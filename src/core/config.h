@@ -81,6 +81,9 @@ class Config {
   bool is_set(std::string_view name) const;
   Source source(std::string_view name) const;
 
+  // A copy in which a setting that has no value takes `text` (legal by the table), as if the file had said it.
+  Config with_fallback(std::string_view name, std::string_view text) const;
+
   // The values as the environment of a child process that shall see the same: NAME=value for each setting of `command` that
   // has an environment variable and did not come from its default.
   std::vector<std::string> as_environment(Command command) const;

@@ -51,7 +51,7 @@ constexpr Setting kSettings[] = {
   {"engine.slow_client_s", "--slow-client-s", "", "ROOST_SLOW_CLIENT_S", kNum, "30", 0.1, 3600, "", kEngine | kUp, false, "seconds that a stream may stand still for its client before it is cancelled"},
   {"engine.max_body", "--max-body", "", "ROOST_MAX_BODY", kInt, "67108864", 1024, 1073741824, "", kEngine | kUp, false, "bytes of a request body"},
   {"engine.grace_s", "--grace", "", "ROOST_GRACE", kNum, "20", 0, 3600, "", kEngine | kUp, false, "seconds that running generations may take at SIGTERM"},
-  {"engine.api_key", "--api-key", "", "ROOST_API_KEY", kText, "", 0, 0, "", kEngine | kUp, true, "key that requests must carry (Authorization: Bearer)"},
+  {"engine.api_key", "--api-key", "", "ROOST_API_KEY", kText, "", 0, 0, "", kEngine | kUp | kDemo, true, "key that requests must carry (Authorization: Bearer)"},
   {"engine.chat_template_file", "--chat-template-file", "", "ROOST_CHAT_TEMPLATE_FILE", kText, "", 0, 0, "", kEngine | kUp, false, "a Jinja chat template to use instead of the model's"},
 
   {"host.turns_per_worker", "--turns-per-worker", "", "SH_TURNS_PER_WORKER", kInt, "", 1, 65535, "", kHost | kWorker | kUp, false, "turns in flight per worker (S); caps turns, not sessions"},

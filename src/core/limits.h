@@ -10,6 +10,8 @@ namespace roost::limits {
 inline constexpr std::size_t kJsonDepth = 64;
 inline constexpr std::size_t kHttpHeadBytes = 16 * 1024;
 inline constexpr std::size_t kHttpHeaders = 100;
+inline constexpr std::size_t kHttpAnswerHeadBytes = 64 * 1024;
+inline constexpr std::size_t kSseEventBytes = 8 * 1024 * 1024;
 inline constexpr std::size_t kStopStrings = 16;
 inline constexpr std::size_t kStopStringBytes = 256;
 inline constexpr std::size_t kGrammarBytes = 256 * 1024;
@@ -32,6 +34,8 @@ inline constexpr std::array kAll{
     Limit{"json_depth", kJsonDepth, "nesting of a JSON body"},
     Limit{"http_head_bytes", kHttpHeadBytes, "request line and headers"},
     Limit{"http_headers", kHttpHeaders, "header lines of a request"},
+    Limit{"http_answer_head_bytes", kHttpAnswerHeadBytes, "status line and headers of an answer, as a client"},
+    Limit{"sse_event_bytes", kSseEventBytes, "one server-sent event, as a client; a larger one is dropped"},
     Limit{"stop_strings", kStopStrings, "stop strings of a request"},
     Limit{"stop_string_bytes", kStopStringBytes, "one stop string"},
     Limit{"grammar_bytes", kGrammarBytes, "a grammar or the schema it is made from"},

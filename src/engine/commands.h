@@ -50,10 +50,10 @@ struct Cancel {
 struct PoolOptions {
   bool pin = false;
   bool ephemeral = false;                 // dropped as soon as unused
-  std::optional<double> ttl_s;
-  std::string owner;                      // session id; empty = unowned
+  std::optional<double> ttl_s{};
+  std::string owner{};                    // session id; empty = unowned
   bool shared = false;                    // find or create an unowned root with the same tokens
-  std::optional<std::int32_t> expect_len; // 409 if the pool would have another length
+  std::optional<std::int32_t> expect_len{};  // 409 if the pool would have another length
 };
 
 // Exactly one source: tokens, or a session's (or slot's) cached stream.

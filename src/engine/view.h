@@ -36,6 +36,7 @@ struct SlotView {
   double ttft_ms = -1;              // of the last request; -1 = none yet
   std::int32_t ctx_used = 0, ctx_total = 0, ctx_headroom = 0;
   std::size_t marginal_kv_bytes = 0;
+  std::size_t inherited_cells = 0;  // owned cells before its own suffix: of a pool that was released, or of a donor that ended
 };
 
 struct PoolView {
@@ -50,7 +51,7 @@ struct PoolView {
   std::vector<kv::PoolId> children;
   std::size_t own_kv_bytes = 0, subtree_kv_bytes = 0, inherited_cells = 0;
   std::uint64_t hits = 0, queries = 0;  // attaches that shared, and all that named it
-  kv::Tokens tokens;                // [0, L); shared by copy only on a change of structure
+  std::shared_ptr<const kv::Tokens> tokens;  // [0, L); never null; shared with the pool itself, so views stay cheap
   std::vector<SlotView> sessions;   // attached ones
 };
 
@@ -61,6 +62,7 @@ struct EngineView {
   std::size_t bytes_per_cell = 0;
   std::int32_t seq_ids_used = 0, seq_ids_max = 0;
   std::int32_t pools_max = 0, tree_depth = 0;
+  std::int32_t pools_materializing = 0;  // not in `pools` yet
   bool unified = true;
   double aggregate_tps = 0, mean_active_tps = 0;
   std::int32_t n_decoding = 0, n_warming = 0, n_prefilling = 0, n_queued = 0;

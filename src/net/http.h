@@ -1,6 +1,7 @@
 // HTTP messages as plain values, shared by server and client.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "core/result.h"
 
 namespace roost::net {
 
@@ -27,6 +29,7 @@ class Headers {
 
   auto begin() const { return lines_.begin(); }
   auto end() const { return lines_.end(); }
+  std::size_t size() const { return lines_.size(); }
 
  private:
   std::vector<std::pair<std::string, std::string>> lines_;
@@ -49,7 +52,12 @@ struct Request {
   std::string_view param(std::string_view name) const;
 };
 
+// Not an aggregate on purpose: g++ 12 destroys an aggregate temporary twice when it is an argument inside a co_await.
 struct Response {
+  Response() = default;
+  Response(int code, Headers lines, std::string content)
+      : status(code), headers(std::move(lines)), body(std::move(content)) {}
+
   int status = 200;
   Headers headers;
   std::string body;
@@ -57,6 +65,15 @@ struct Response {
   static Response json(int status, const json::value& body);
   static Response text(int status, std::string body, std::string content_type = "text/plain; charset=utf-8");
 };
+
+// %41 -> 'A'; with plus_is_space also '+' -> ' '. Error invalid_request: an escape that is not two hex digits, or %00.
+Result<std::string> percent_decode(std::string_view text, bool plus_is_space = false);
+// Everything but letters, digits and -._~ as %XX; for a path segment or a query value.
+std::string percent_encode(std::string_view text);
+// "a=1&b=x+y" -> {a,1}, {b,"x y"}; a name without '=' has an empty value, empty pieces are dropped.
+Result<std::vector<std::pair<std::string, std::string>>> parse_query(std::string_view text);
+// Fills target, path and query from a request target: "/path?query", "http://host/path?query" or "*".
+Result<void> set_target(Request& request, std::string target);
 
 // "Not Found" for 404; "" for an unknown status.
 std::string_view reason_phrase(int status);

@@ -11,6 +11,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +35,12 @@ struct Url {
 // "http://host:port/base" or Error invalid_request.
 Result<Url> parse_url(std::string_view text);
 
+// Not an aggregate on purpose: g++ 12 destroys an aggregate temporary twice when it is an argument inside a co_await.
 struct ClientRequest {
+  ClientRequest() = default;
+  ClientRequest(std::string http_method, std::string path, Headers lines = {}, std::string content = {})
+      : method(std::move(http_method)), target(std::move(path)), headers(std::move(lines)), body(std::move(content)) {}
+
   std::string method = "GET";
   std::string target = "/";  // appended to the origin's path
   Headers headers;           // Host and Content-Length are added
@@ -46,6 +52,7 @@ struct ClientOptions {
   std::chrono::milliseconds idle_timeout{120'000};  // between two pieces of an answer
   std::size_t max_connections = 64;                 // more requests wait for a free one
   std::size_t max_body = 64 * 1024 * 1024;          // of a fetch()ed answer
+  std::string ca_file{};  // PEM file of authorities trusted besides the system's, for https
 };
 
 // The answer of open(): head read, body arriving. Destroying it before the end closes the connection; reading to the end gives
@@ -60,7 +67,8 @@ class ResponseStream {
 
   int status() const;
   const Headers& headers() const;
-  // The next piece of the body as it arrives, decoded from its chunks; empty at the end.
+  // The next piece of the body as it arrives, decoded from its chunks; empty at the end. Errors as of HttpClient::open, and
+  // they stay: a body that was cut short never looks complete.
   awaitable<Result<std::optional<std::string>>> next();
   // The rest of the body, at most `limit` bytes.
   awaitable<Result<std::string>> read_all(std::size_t limit);
@@ -78,6 +86,7 @@ class HttpClient {
   // Errors: unavailable (cannot connect, connection lost), timeout, cancelled (abort requested), body_too_large. An answer
   // with an error status is not an Error. A request on a kept-alive connection that the server closed meanwhile is tried
   // again once on a new one, if no byte of the answer had come.
+  // `abort` must outlive the ResponseStream; it is asked until the answer has been read to its end.
   awaitable<Result<Response>> fetch(ClientRequest request, AbortSource* abort = nullptr);
   awaitable<Result<ResponseStream>> open(ClientRequest request, AbortSource* abort = nullptr);
 

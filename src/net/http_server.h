@@ -13,12 +13,17 @@
 // Threads: a connection lives on one strand; its handler, its AbortSource and its Exchange are touched only there.
 #pragma once
 
+#include <atomic>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,7 +66,8 @@ class Exchange {
 using Handler = std::function<awaitable<void>(Exchange&)>;
 
 // Routes by exact path, with {name} matching one segment. 404 for an unknown path, 405 with Allow for a known path and
-// another method (both through the server's error renderer).
+// another method (both through the server's error renderer). HEAD is answered by the GET route unless it has one of its own.
+// A route without {names} wins over one with; then the one added first.
 class Router {
  public:
   void add(std::string_view method, std::string_view pattern, Handler handler);
@@ -85,18 +91,59 @@ class Router {
 
 // Shared by all connections of a server; lives longer than they do. draining: every answer carries Connection: close, idle
 // connections are closed at once.
+//
+// Threads: draining() and subscribe() from any; begin() once, from any. source() is for listeners on the executor that calls
+// begin(): its callbacks run inside begin().
 class Drain {
+  struct Listener {
+    asio::any_io_executor executor;
+    std::function<void()> callback;
+  };
+  struct State {
+    std::atomic<bool> draining{false};
+    std::mutex mutex;
+    std::list<Listener> listeners;  // guarded by mutex
+  };
+
  public:
-  bool draining() const { return source_.requested(); }
-  void begin() { source_.request("draining"); }
+  // Unsubscribes in its destructor. May outlive the Drain, as coroutines do that die with their io_context.
+  class Subscription {
+   public:
+    Subscription() = default;
+    Subscription(Subscription&& other) noexcept = default;
+    Subscription& operator=(Subscription&& other) noexcept;
+    ~Subscription() { reset(); }
+    void reset();
+
+   private:
+    friend class Drain;
+    Subscription(std::shared_ptr<State> state, std::list<Listener>::iterator at);
+    std::shared_ptr<State> state_;
+    std::list<Listener>::iterator at_;
+  };
+
+  Drain() = default;
+  Drain(const Drain&) = delete;
+  Drain& operator=(const Drain&) = delete;
+
+  bool draining() const { return state_->draining.load(); }
+  void begin();
   AbortSource& source() { return source_; }
 
+  // Posts `callback` to `executor` when begin() is called; at once if it was already. It may still run shortly after the
+  // Subscription is gone, so it must guard what it touches (a weak pointer).
+  [[nodiscard]] Subscription subscribe(asio::any_io_executor executor, std::function<void()> callback);
+
  private:
+  std::shared_ptr<State> state_ = std::make_shared<State>();
   AbortSource source_;
 };
 
 // What to do with a kept-alive connection on which the next request has begun to arrive, not yet read.
 enum class NextRequest { serve, give_back };
+
+// {"error":{"code","message","type","error_kind", details...}} with the kind's status and Retry-After.
+Response default_error_response(const Error& error);
 
 struct ConnectionOptions {
   std::size_t max_head = limits::kHttpHeadBytes;
@@ -106,6 +153,7 @@ struct ConnectionOptions {
   std::chrono::milliseconds write_timeout{30'000};  // one write to a client that does not read
 
   // An Error of the server itself (bad HTTP, too large, no route) as an answer; the shape of error bodies differs by server.
+  // Empty: default_error_response.
   std::function<Response(const Error&)> render_error;
 
   // Called when a request's head is complete, before its body is read (request.body is empty). A Response refuses the
@@ -117,10 +165,18 @@ struct ConnectionOptions {
   // that are already in the parser's buffer do not ask). give_back ends serve_connection with the socket, intact.
   std::function<awaitable<NextRequest>(tcp::socket&)> before_next;
 
+  // Called before the handler, with the request complete. May wait (end early when exchange.aborted() is requested) and may
+  // answer. The handler is not run when it has answered, or when the client has left meanwhile.
+  std::function<awaitable<void>(Exchange&)> before_handler;
+  // Called after an answer when the connection will be kept and the parser's buffer holds no unread bytes. give_back ends
+  // serve_connection with the socket at once; serve waits for the next request here.
+  std::function<NextRequest()> when_idle;
+
   Drain* drain = nullptr;  // may be null
 };
 
-// Serves a socket until it closes. The socket comes back only when before_next said give_back.
+// Serves a socket until it closes. The socket comes back only when before_next or when_idle said give_back. An exception of a
+// hook is logged and closes the connection. `router`, `options` and options.drain live longer than this runs.
 awaitable<std::optional<tcp::socket>> serve_connection(tcp::socket socket, const Router& router,
                                                        const ConnectionOptions& options);
 

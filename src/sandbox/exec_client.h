@@ -1,5 +1,5 @@
-// ExecClient: a worker's way to a sandbox. One gRPC channel to the relay's Exec listener; calls run concurrently. gRPC's
-// callbacks come on its own threads and are posted to the caller's executor, on which every method is used.
+// ExecClient: a worker's way to a sandbox. One gRPC channel to the relay's Exec listener; calls run concurrently.
+// gRPC's callbacks come on its own threads and are posted to the caller's executor, on which every method is used.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -20,10 +20,10 @@ namespace asio = boost::asio;
 
 struct ExecSpec {
   std::string sandbox_id;
-  std::string command;                // for bash -c
-  std::string stdin_bytes;            // written, then closed
-  std::chrono::seconds timeout{1800}; // 0 = none; sent on the wire
-  std::string workspace_key;          // one workspace folder per key
+  std::string command;                 // for bash -c
+  std::string stdin_bytes;             // written, then closed
+  std::chrono::seconds timeout{1800};  // 0 = none; sent on the wire
+  std::string workspace_key;           // one workspace folder per key
 };
 
 enum class ExecStream { out, err };
@@ -42,9 +42,9 @@ class ExecClient {
   ~ExecClient();
   ExecClient(const ExecClient&) = delete;
 
-  // Runs a command. `on_chunk` sees output as it arrives (the outcome holds it too). An abort kills the command's whole group.
-  // Errors: sandbox_failed (the sandbox or relay said no, or the sandbox went away; the message says which), timeout,
-  // cancelled, unavailable (relay not reachable).
+  // Runs a command. `on_chunk` sees output as it arrives (the outcome holds it too). An abort kills the command's whole
+  // group. Errors: sandbox_failed (the sandbox or relay said no, or the sandbox went away; the message says which),
+  // timeout, cancelled, unavailable (relay not reachable).
   asio::awaitable<Result<ExecOutcome>> exec(ExecSpec spec, AbortSource* abort = nullptr,
                                             std::function<void(ExecStream, std::string_view)> on_chunk = {});
 

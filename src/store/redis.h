@@ -48,6 +48,8 @@ class Redis {
   // Waits until connected, at most `timeout`.
   asio::awaitable<Result<void>> wait_connected(std::chrono::milliseconds timeout);
   bool connected() const;
+  // Connections made so far: a change means that one was lost in between, however shortly.
+  std::uint64_t connections() const;
   void close();
 
  private:
