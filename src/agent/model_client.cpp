@@ -1,5 +1,7 @@
 #include "agent/model_client.h"
 
+#include <algorithm>
+
 namespace roost::agent {
 
 Usage& Usage::operator+=(const Usage& more) {
@@ -26,7 +28,8 @@ std::optional<double> EngineReport::tps() const {
 void EngineReport::add(const EngineReport& call) {
   calls += call.calls;
   if (call.pool_id) pool_id = call.pool_id;
-  n_pool_shared += call.n_pool_shared;
+  // Each call of a turn attaches to the same prefix again: the turn shares it once.
+  n_pool_shared = std::max(n_pool_shared, call.n_pool_shared);
   prompt_n += call.prompt_n;
   cache_n += call.cache_n;
   predicted_n += call.predicted_n;

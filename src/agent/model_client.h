@@ -33,7 +33,7 @@ struct Usage {
 struct EngineReport {
   std::int64_t calls = 0;               // model calls that were reported
   std::optional<std::int64_t> pool_id;  // of the last call
-  std::int64_t n_pool_shared = 0;       // prompt tokens that came from the pool
+  std::int64_t n_pool_shared = 0;       // prompt tokens that came from the pool: of the call that shared most
   std::int64_t prompt_n = 0;            // prompt tokens that were prefilled
   std::int64_t cache_n = 0;             // prompt tokens that were not
   std::int64_t predicted_n = 0;         // tokens decoded

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "agent/utf8.h"
+#include "core/utf8.h"
 #include "core/ids.h"
 #include "core/limits.h"
 
@@ -71,7 +71,7 @@ Error model_tier_error(int status, std::string_view body, std::optional<int> ret
       message = string_member(*parsed, "error");
     }
   }
-  if (message.empty()) message = valid_utf8(body.substr(0, kMessageBytes));
+  if (message.empty()) message = to_valid_utf8(body.substr(0, kMessageBytes));
   std::string text = status == 0 ? std::string("the model tier ended the reply with an error")
                                  : fmt::format("the model tier answered {}", status);
   if (!message.empty()) text += fmt::format(": {}", utf8_prefix(message, kMessageBytes));

@@ -6,7 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "agent/utf8.h"
+#include "core/utf8.h"
 #include "net/sse.h"
 
 namespace roost::agent {

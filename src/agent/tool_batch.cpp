@@ -10,7 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <deque>
 
-#include "agent/utf8.h"
+#include "core/utf8.h"
 
 namespace roost::agent {
 namespace {

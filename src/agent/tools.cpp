@@ -6,7 +6,7 @@
 #include <array>
 #include <optional>
 
-#include "agent/utf8.h"
+#include "core/utf8.h"
 #include "core/limits.h"
 
 namespace roost::agent {
@@ -143,7 +143,7 @@ Result<ToolSchema> read_tool(const json::value& value, const std::string& path) 
 }
 
 ToolOutcome failure(std::string text) {
-  return {cap_output(valid_utf8(text), limits::kToolOutputBytes, OutputCut::head), true};
+  return {cap_output(to_valid_utf8(text), limits::kToolOutputBytes, OutputCut::head), true};
 }
 
 }  // namespace
@@ -226,10 +226,10 @@ std::string cap_output(std::string text, std::size_t limit, OutputCut cut) {
 }
 
 ToolOutcome to_tool_outcome(const sandbox::ExecOutcome& outcome, OutputCut cut) {
-  std::string text = valid_utf8(outcome.out);
+  std::string text = to_valid_utf8(outcome.out);
   if (!outcome.err.empty()) {
     if (!text.empty() && text.back() != '\n') text.push_back('\n');
-    text += valid_utf8(outcome.err);
+    text += to_valid_utf8(outcome.err);
   }
   text = cap_output(std::move(text), limits::kToolOutputBytes, cut);
   const auto add_line = [&](std::string_view line) {

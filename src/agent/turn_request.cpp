@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "agent/tools.h"
-#include "agent/utf8.h"
+#include "core/utf8.h"
 #include "core/ids.h"
 
 namespace roost::agent {

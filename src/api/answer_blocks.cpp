@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "api/utf8.h"
+#include "core/utf8.h"
 
 namespace roost::api {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "api/stop_filter.h"
-#include "api/utf8.h"
+#include "core/utf8.h"
 
 namespace roost::api {
 

@@ -6,7 +6,7 @@
 #include "api/generation_request.h"
 #include "api/prepare.h"
 #include "api/respond.h"
-#include "api/utf8.h"
+#include "core/utf8.h"
 
 namespace roost::api {
 namespace {

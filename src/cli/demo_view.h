@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/demo_job.h"
+#include "cli/demo_report.h"
 
 namespace roost::cli {
 

@@ -34,7 +34,9 @@ Result<std::string> read_settings_file(const std::string& chosen) {
 }
 
 void init_log(const std::string& part, const Config& config) {
-  const std::string& level = config.text("log.level");
+  // `up` and `demo` talk to people on standard output; of their own log only what is wrong is shown, unless asked for.
+  const bool for_people = (part == "up" || part == "demo") && config.source("log.level") == Source::default_value;
+  const std::string level = for_people ? "warn" : config.text("log.level");
   log::init(part, config.text("log.format") == "text" ? log::Format::text : log::Format::json,
             level == "debug"  ? log::Level::debug
             : level == "warn" ? log::Level::warn
@@ -75,11 +77,6 @@ int run(const Invocation& invocation) {
 }
 
 }  // namespace
-
-int report_failure(std::string_view command, const Error& error) {
-  std::cerr << "roost " << command << ": " << error.message << std::endl;
-  return error.kind == ErrorKind::bad_config ? kExitConfig : kExitFailure;
-}
 
 }  // namespace roost::cli
 

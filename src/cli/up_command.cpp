@@ -41,24 +41,12 @@ std::string text_of(const json::object& event, std::string_view name) {
 // A wildcard address is reached by loopback.
 std::string reachable(const std::string& host) { return host == "0.0.0.0" || host == "::" ? "127.0.0.1" : host; }
 
-// The parts' warnings and errors, and the engine's progress while it loads.
-void show_event(const std::string& part, const json::object& event) {
-  const std::string level = text_of(event, "level");
-  if (level == "warn" || level == "error") return tell(fmt::format("  {:9} {}", part, json::serialize(event)));
-  const std::string name = text_of(event, "event");
-  if (name == "loading model") {
-    tell(fmt::format("  {:9} loading the model: {} %", part, text_of(event, "percent")));
-  } else if (name == "memory plan") {
-    tell(fmt::format("  {:9} {}", part, text_of(event, "text")));
-  }
-}
-
 class Up {
  public:
   Up(const Config& config, StateDir state)
       : config_(config),
         state_(std::move(state)),
-        stack_(context_.get_executor(), {show_event, [this](auto& p, auto& h, auto d) { on_restart(p, h, d); },
+        stack_(context_.get_executor(), {[this](auto& part, auto& event) { show_event(part, event); }, [this](auto& p, auto& h, auto d) { on_restart(p, h, d); },
                                          [this](const Error& e) { on_failed(e); }}),
         signals_(context_, SIGINT, SIGTERM),
         stop_(context_) {
@@ -195,6 +183,20 @@ class Up {
   }
   asio::awaitable<void> stop_stack() { co_await stack_.stop(); }
 
+  // The parts' warnings and errors, and the engine's progress while it loads.
+  void show_event(const std::string& part, const json::object& event) {
+    const std::string level = text_of(event, "level");
+    if (level == "warn" || level == "error") return tell(fmt::format("  {:9} {}", part, json::serialize(event)));
+    const std::string name = text_of(event, "event");
+    if (name == "memory plan") tell(fmt::format("  {:9} {}", part, text_of(event, "text")));
+    if (name != "loading model") return;
+    // A small model is there at once; a large one says how far it is, at most once a second.
+    const auto now = std::chrono::steady_clock::now();
+    if (now - progress_told_ < std::chrono::seconds(1)) return;
+    progress_told_ = now;
+    tell(fmt::format("  {:9} loading the model: {} %", part, text_of(event, "percent")));
+  }
+
   void on_restart(const std::string& part, const std::string& how, std::chrono::milliseconds delay) {
     if (!stopping_) tell(fmt::format("  {:9} {}; starting it again in {} ms", part, how, delay.count()));
   }
@@ -214,6 +216,7 @@ class Up {
   asio::steady_timer stop_;
   std::string engine_url_;
   std::string host_url_;
+  std::chrono::steady_clock::time_point progress_told_ = std::chrono::steady_clock::now();
   bool stopping_ = false;
   bool failed_ = false;
   int code_ = kExitOk;

@@ -31,8 +31,9 @@ PartSpec roost_part(const Config& config, const StateDir& state, std::string nam
   return part;
 }
 
-asio::awaitable<bool> answers_ping(asio::any_io_executor executor, std::string url) {
-  auto redis = store::Redis::open(executor, url);
+asio::awaitable<bool> answers_ping(asio::any_io_executor executor, std::string socket) {
+  if (!std::filesystem::exists(socket)) co_return false;  // not yet: no need to try, and to log that it failed
+  auto redis = store::Redis::open(executor, "unix://" + socket);
   if (!redis) co_return false;
   auto connected = co_await (*redis)->wait_connected(500ms);
   bool ready = false;
@@ -57,7 +58,7 @@ PartSpec redis_part(asio::any_io_executor executor, const StateDir& state, const
   part.child.argv = {"redis-server", "--port",      "0",        "--unixsocket", socket, "--unixsocketperm", "700",
                      "--dir",        state.redis_dir(), "--save", "",          "--appendonly", "yes",  "--appendfsync",
                      "everysec",     "--daemonize", "no",       "--loglevel",   "warning"};
-  part.probe = [executor, url = "unix://" + socket] { return answers_ping(executor, url); };
+  part.probe = [executor, socket] { return answers_ping(executor, socket); };
   return part;
 }
 

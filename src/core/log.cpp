@@ -70,12 +70,12 @@ std::string format_line(Format format, Level level, std::string_view part, doubl
     return line;
   }
   boost::json::object object;
-  object["ts"] = std::round(unix_seconds * 1e3) / 1e3;
   object["level"] = name(level);
   object["part"] = part;
   object["event"] = event;
   for (const Field& f : fields) object[f.name] = to_json(f.value);
-  return boost::json::serialize(object);
+  // The time by hand: Boost.JSON writes it as 1.7E9, which is hard to read and to grep.
+  return fmt::format("{{\"ts\":{:.3f},{}", unix_seconds, std::string_view(boost::json::serialize(object)).substr(1));
 }
 
 void write(Level level, std::string_view event, std::initializer_list<Field> fields) {

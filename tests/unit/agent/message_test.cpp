@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/utf8.h"
+#include "core/utf8.h"
 
 namespace roost::agent {
 namespace {
@@ -86,11 +86,11 @@ TEST(Repair, AcceptsAHistoryCutAnywhere) {
 
 TEST(Utf8, InvalidBytesAreReplacedAndValidTextIsKept) {
   const std::string valid = "a\u00e4\u20ac\U0001F600";
-  EXPECT_EQ(valid_utf8(valid), valid);
-  EXPECT_EQ(valid_utf8("\xff\x41"), "\uFFFD\x41");
-  EXPECT_EQ(valid_utf8("\xc0\xaf"), "\uFFFD\uFFFD");          // overlong
-  EXPECT_EQ(valid_utf8("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");  // surrogate
-  EXPECT_EQ(valid_utf8("\xe2\x82"), "\uFFFD\uFFFD");            // cut
+  EXPECT_EQ(to_valid_utf8(valid), valid);
+  EXPECT_EQ(to_valid_utf8("\xff\x41"), "\uFFFD\x41");
+  EXPECT_EQ(to_valid_utf8("\xc0\xaf"), "\uFFFD\uFFFD");          // overlong
+  EXPECT_EQ(to_valid_utf8("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");  // surrogate
+  EXPECT_EQ(to_valid_utf8("\xe2\x82"), "\uFFFD");                  // cut
 }
 
 TEST(Utf8, CutsBetweenCharacters) {

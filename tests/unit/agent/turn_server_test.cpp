@@ -240,7 +240,7 @@ awaitable<void> cancel_running(TurnServerTest& t, net::Response& turn, bool stre
   co_await t.fetch_into(std::move(look), response);
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(parse_json_object(response.body)->at("state"), "running");
-  EXPECT_EQ(parse_json_object(response.body)->at("turnId"), turn_id);
+  EXPECT_EQ(parse_json_object(response.body)->at("turnId").as_string(), turn_id);
 
   co_await t.fetch_into(post("/v1/turn/cancel", R"({"sessionId":"s","turnId":"other"})"), response);
   EXPECT_EQ(response.status, 404);

@@ -13,6 +13,7 @@ TEST(Log, AJsonLineIsOneObjectWithTheFields) {
   const std::string line = format_line(Format::json, Level::warn, "engine", 12.3456, "pool dropped",
                                        {{"pool_id", 0}, {"why", "idle \"x\"\n"}, {"share", 0.5}, {"pinned", false}});
   EXPECT_EQ(line.find('\n'), std::string::npos);
+  EXPECT_TRUE(line.starts_with("{\"ts\":12.346,")) << line;
   const auto o = *parse_json_object(line);
   EXPECT_EQ(o.at("level"), "warn");
   EXPECT_EQ(o.at("part"), "engine");

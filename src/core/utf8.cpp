@@ -1,7 +1,9 @@
-#include "api/utf8.h"
+#include "core/utf8.h"
 
-namespace roost::api {
+namespace roost {
 namespace {
+
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
@@ -65,4 +67,18 @@ std::string to_valid_utf8(std::string_view bytes) {
   return out += assembler.flush();
 }
 
-}  // namespace roost::api
+std::string_view utf8_prefix(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  std::size_t end = limit;
+  while (end > 0 && continues(text[end])) --end;
+  return text.substr(0, end);
+}
+
+std::string_view utf8_suffix(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  std::size_t begin = text.size() - limit;
+  while (begin < text.size() && continues(text[begin])) ++begin;
+  return text.substr(begin);
+}
+
+}  // namespace roost

@@ -1,11 +1,11 @@
-#include "api/utf8.h"
+#include "core/utf8.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-namespace roost::api {
+namespace roost {
 namespace {
 
 // Every way to cut `text` into pieces (2^(n-1) of them).
@@ -78,4 +78,4 @@ TEST(Utf8, BytesThatCannotBecomeACharacterAreReplacedOnceForEachMaximalPiece) {
 }
 
 }  // namespace
-}  // namespace roost::api
+}  // namespace roost

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace roost::api {
+namespace roost {
 
 // Gives back whole characters only. Bytes that can no longer become a character are U+FFFD, one for each maximal piece
 // (as browsers do); an unfinished character at the end waits for more bytes, or for flush(). The output depends on the
@@ -30,4 +30,10 @@ class Utf8Assembler {
 // The whole of `bytes` as valid UTF-8.
 std::string to_valid_utf8(std::string_view bytes);
 
-}  // namespace roost::api
+// The longest prefix of at most `limit` bytes that does not end inside a character. `text` is valid UTF-8.
+std::string_view utf8_prefix(std::string_view text, std::size_t limit);
+
+// The longest suffix of at most `limit` bytes that does not begin inside a character. `text` is valid UTF-8.
+std::string_view utf8_suffix(std::string_view text, std::size_t limit);
+
+}  // namespace roost
