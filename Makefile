@@ -10,7 +10,7 @@ ROOST := $(BUILD)/roost
 # llama.cpp is compiled with and without the sanitizers' own build folders; ccache makes a clean checkout cheap.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
-export CCACHE_SLOPPINESS := time_macros
+export CCACHE_SLOPPINESS := pch_defines,time_macros
 
 .PHONY: help
 help: ## this list

@@ -1,5 +1,5 @@
-// Precompiled: the library headers that nearly every file includes and whose parsing is most of its compile time. Sources still
-// include what they use; this changes nothing but speed.
+// Precompiled: the library headers that nearly every file includes and whose parsing is most of its compile time.
+// Sources still include what they use; this changes nothing but speed.
 #pragma once
 
 #include <fmt/format.h>

@@ -11,9 +11,9 @@ namespace roost::agent {
 namespace {
 
 // Names that end otherwise than in one of kSuffixes.
-constexpr std::string_view kNames[] = {"ANTHROPIC_AUTH_TOKEN", "HF_TOKEN",         "HUGGING_FACE_HUB_TOKEN",
-                                       "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GITHUB_TOKEN",
-                                       "GH_TOKEN",             "OPENAI_ACCESS_TOKEN"};
+constexpr std::string_view kNames[] = {
+    "ANTHROPIC_AUTH_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
+    "GITHUB_TOKEN",         "GH_TOKEN", "OPENAI_ACCESS_TOKEN"};
 constexpr std::string_view kSuffixes[] = {"_API_KEY", "_API_TOKEN"};
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Who pays for a model call. Credentials are objects that a request is given; nothing else may read a provider key.
 //
-// scrub_environment() is called once at the start of every entry point, before any thread: it takes provider keys and tokens
-// out of the process's environment into a store and leaves a fixed marker, so that no tool, child process or library finds
-// them there.
+// scrub_environment() is called once at the start of every entry point, before any thread: it takes provider keys and
+// tokens out of the process's environment into a store and leaves a fixed marker, so that no tool, child process or
+// library finds them there.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -28,8 +28,8 @@ struct Credential {
 class CredentialStore {
  public:
   virtual ~CredentialStore() = default;
-  // The credential of `provider` ("openai", "anthropic", ...) for the requests of `subject` (empty = the operator's own).
-  // Empty when there is none.
+  // The credential of `provider` ("openai", "anthropic", ...) for the requests of `subject` (empty = the operator's
+  // own). Empty when there is none.
   virtual asio::awaitable<Result<std::optional<Credential>>> find(std::string provider, std::string subject) = 0;
 };
 

@@ -43,10 +43,14 @@ Result<ToolCall> call_from_json(const json::value& value) {
 
 std::string_view to_string(Role role) {
   switch (role) {
-    case Role::system: return "system";
-    case Role::user: return "user";
-    case Role::assistant: return "assistant";
-    case Role::tool: return "tool";
+    case Role::system:
+      return "system";
+    case Role::user:
+      return "user";
+    case Role::assistant:
+      return "assistant";
+    case Role::tool:
+      return "tool";
   }
   return "user";
 }

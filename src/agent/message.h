@@ -32,7 +32,8 @@ struct Message {
 // For the model: {"role", "content", "tool_calls"?, "tool_call_id"?}.
 json::object to_openai(const Message& message);
 
-// For the log: the same, with "is_error" where it is true. from_log accepts what to_log wrote; anything else is internal.
+// For the log: the same, with "is_error" where it is true. from_log accepts what to_log wrote; anything else is
+// internal.
 std::string to_log(const Message& message);
 Result<Message> from_log(std::string_view text);
 

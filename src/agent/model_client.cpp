@@ -13,11 +13,8 @@ Usage& Usage::operator+=(const Usage& more) {
 }
 
 json::object Usage::to_json() const {
-  return {{"input", input},
-          {"output", output},
-          {"cacheRead", cache_read},
-          {"cacheWrite", cache_write},
-          {"total", total()}};
+  return {
+      {"input", input}, {"output", output}, {"cacheRead", cache_read}, {"cacheWrite", cache_write}, {"total", total()}};
 }
 
 std::optional<double> EngineReport::tps() const {
@@ -37,8 +34,9 @@ void EngineReport::add(const EngineReport& call) {
 }
 
 json::object EngineReport::to_json() const {
-  json::object out{{"pool_id", nullptr}, {"n_pool_shared", n_pool_shared}, {"prompt_n", prompt_n},
-                   {"cache_n", cache_n}, {"tps", nullptr},                 {"calls", calls}};
+  json::object out{{"pool_id", nullptr},   {"n_pool_shared", n_pool_shared},
+                   {"prompt_n", prompt_n}, {"cache_n", cache_n},
+                   {"tps", nullptr},       {"calls", calls}};
   if (pool_id) out["pool_id"] = *pool_id;
   if (const auto speed = tps()) out["tps"] = *speed;
   return out;
@@ -47,10 +45,10 @@ json::object EngineReport::to_json() const {
 json::array to_openai(const std::vector<ToolSchema>& tools) {
   json::array out;
   for (const ToolSchema& tool : tools) {
-    out.push_back(json::object{{"type", "function"},
-                               {"function", json::object{{"name", tool.name},
-                                                         {"description", tool.description},
-                                                         {"parameters", tool.parameters}}}});
+    out.push_back(json::object{
+        {"type", "function"},
+        {"function",
+         json::object{{"name", tool.name}, {"description", tool.description}, {"parameters", tool.parameters}}}});
   }
   return out;
 }

@@ -92,9 +92,10 @@ class ModelListener {
 class ModelClient {
  public:
   virtual ~ModelClient() = default;
-  // Errors: model_unavailable (not reachable, overloaded, lost), model_error (an answer that makes no sense, or a refusal
-  // that is not the requester's fault), timeout, cancelled, or the kind a Roost engine named (unknown_pool,
-  // exceed_context_size, tps_floor, ...). A failed call may be tried again only while nothing was given to the listener.
+  // Errors: model_unavailable (not reachable, overloaded, lost), model_error (an answer that makes no sense, or a
+  // refusal that is not the requester's fault), timeout, cancelled, or the kind a Roost engine named (unknown_pool,
+  // exceed_context_size, tps_floor, ...). A failed call may be tried again only while nothing was given to the
+  // listener.
   virtual asio::awaitable<Result<ModelReply>> complete(ModelRequest request, ModelListener& listener,
                                                        AbortSource& abort) = 0;
 };

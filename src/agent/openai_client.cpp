@@ -15,7 +15,7 @@
 namespace roost::agent {
 namespace {
 
-constexpr std::size_t kErrorBody = 64 * 1024;  // bytes of an error answer that are read
+constexpr std::size_t kErrorBody = 64 * 1024;          // bytes of an error answer that are read
 constexpr std::size_t kWholeAnswer = 2 * kReplyBytes;  // an answer that is not a stream
 constexpr int kLongestRetryAfter = 3'600;
 
@@ -34,16 +34,21 @@ double random_fraction() {
 
 json::value choice_json(const ToolChoice& choice) {
   switch (choice.mode) {
-    case ToolChoice::Mode::automatic: return "auto";
-    case ToolChoice::Mode::none: return "none";
-    case ToolChoice::Mode::required: return "required";
-    case ToolChoice::Mode::named: break;
+    case ToolChoice::Mode::automatic:
+      return "auto";
+    case ToolChoice::Mode::none:
+      return "none";
+    case ToolChoice::Mode::required:
+      return "required";
+    case ToolChoice::Mode::named:
+      break;
   }
   return json::object{{"type", "function"}, {"function", json::object{{"name", choice.name}}}};
 }
 
 // Waits; false when the abort came first.
-asio::awaitable<bool> wait_or_abort(asio::any_io_executor executor, std::chrono::milliseconds delay, AbortSource& abort) {
+asio::awaitable<bool> wait_or_abort(asio::any_io_executor executor, std::chrono::milliseconds delay,
+                                    AbortSource& abort) {
   asio::steady_timer timer(executor, delay);
   const auto subscription = abort.subscribe([&timer] { timer.cancel(); });
   if (!abort.requested()) co_await timer.async_wait(asio::as_tuple(asio::use_awaitable));
@@ -108,8 +113,10 @@ Result<std::unique_ptr<OpenAiClient>> OpenAiClient::make(asio::any_io_executor e
 OpenAiClient::OpenAiClient(asio::any_io_executor executor, net::Url url, OpenAiOptions options)
     : executor_(executor),
       options_(std::move(options)),
-      http_(std::move(executor), std::move(url),
-            net::ClientOptions{options_.connect_timeout, options_.idle_timeout, options_.max_connections, kWholeAnswer}) {}
+      http_(
+          std::move(executor), std::move(url),
+          net::ClientOptions{options_.connect_timeout, options_.idle_timeout, options_.max_connections, kWholeAnswer}) {
+}
 
 net::ClientRequest OpenAiClient::request_for(std::string method, std::string target, std::string body) const {
   net::ClientRequest request;

@@ -1,8 +1,8 @@
 // ModelClient for OpenAI's chat completions: POST {url}/v1/chat/completions, always streamed.
 //
-// Refusals that pass (429, 503, no connection) are tried again with jitter, honouring Retry-After, only while nothing of the
-// answer has come. Whether the server is a Roost engine is asked once (GET /props): only then session_id is sent, because
-// other servers refuse unknown fields.
+// Refusals that pass (429, 503, no connection) are tried again with jitter, honouring Retry-After, only while nothing
+// of the answer has come. Whether the server is a Roost engine is asked once (GET /props): only then session_id is
+// sent, because other servers refuse unknown fields.
 //
 // Used from one executor.
 #pragma once
@@ -27,7 +27,7 @@ struct OpenAiOptions {
   std::string api_key;                        // empty = none
   std::size_t max_connections = 64;
   std::chrono::milliseconds connect_timeout{5'000};
-  std::chrono::milliseconds idle_timeout{600'000};    // a long prefill sends nothing
+  std::chrono::milliseconds idle_timeout{600'000};     // a long prefill sends nothing
   std::chrono::milliseconds total_timeout{3'600'000};  // of one call, all attempts
   RetryPolicy retry;
 };

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "core/utf8.h"
 #include "core/ids.h"
 #include "core/limits.h"
+#include "core/utf8.h"
 
 namespace roost::agent {
 namespace {

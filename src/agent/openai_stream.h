@@ -14,8 +14,8 @@ inline constexpr std::size_t kReplyBytes = 4 * 1024 * 1024;  // text and argumen
 
 class OpenAiStream {
  public:
-  // One `data:` payload. Returns the text it added (often empty). An error frame is Error with the kind it names; a chunk
-  // that makes no sense is model_error.
+  // One `data:` payload. Returns the text it added (often empty). An error frame is Error with the kind it names; a
+  // chunk that makes no sense is model_error.
   Result<std::string> feed(std::string_view data);
 
   // Did the server say that the reply is complete ("[DONE]" or a finish reason)?
@@ -35,8 +35,8 @@ class OpenAiStream {
   bool done_ = false;
 };
 
-// The error object of a response body or frame: {"error": {message, error_kind?, ...}} or {"error": "text"}. `status` is the
-// HTTP status (0 = inside a stream), `retry_after` its header's value in seconds.
+// The error object of a response body or frame: {"error": {message, error_kind?, ...}} or {"error": "text"}. `status`
+// is the HTTP status (0 = inside a stream), `retry_after` its header's value in seconds.
 Error model_tier_error(int status, std::string_view body, std::optional<int> retry_after);
 
 }  // namespace roost::agent

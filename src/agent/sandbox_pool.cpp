@@ -90,16 +90,16 @@ asio::awaitable<Result<std::unique_ptr<SandboxSeat>>> SandboxPool::take(std::str
   auto records = co_await presence.list();
   if (!records.ok()) co_return std::move(records).error();
   if (records->empty()) {
-    co_return Error{ErrorKind::pool_empty,
-                    "no sandbox is present (source: records, the hash sh:sandbox:records that the relay keeps); start one "
-                    "with `roost sandbox`",
-                    {},
-                    {}};
+    co_return Error{
+        ErrorKind::pool_empty,
+        "no sandbox is present (source: records, the hash sh:sandbox:records that the relay keeps); start one "
+        "with `roost sandbox`",
+        {},
+        {}};
   }
   std::vector<Candidate> candidates;
   for (const store::SandboxRecord& record : *records) {
-    candidates.push_back(
-        {record.sandbox_id, store::lease_cap(options_.cap, record.capacity_max, options_.cores), 0});
+    candidates.push_back({record.sandbox_id, store::lease_cap(options_.cap, record.capacity_max, options_.cores), 0});
   }
   const auto own = std::ranges::find(candidates, preferred, &Candidate::id);
   if (own != candidates.end()) {
@@ -115,7 +115,9 @@ asio::awaitable<Result<std::unique_ptr<SandboxSeat>>> SandboxPool::take(std::str
     if (*taken) co_return seat(candidate.id, holder);
   }
   co_return Error{ErrorKind::sandbox_saturated,
-                  fmt::format("every sandbox that is present ({}) has all its places taken", records->size()), {}, {}};
+                  fmt::format("every sandbox that is present ({}) has all its places taken", records->size()),
+                  {},
+                  {}};
 }
 
 asio::awaitable<Result<void>> SandboxPool::by_load(std::vector<Candidate>& candidates) {
@@ -127,7 +129,8 @@ asio::awaitable<Result<void>> SandboxPool::by_load(std::vector<Candidate>& candi
     candidate.held = *held;
   }
   // held / cap, compared without division.
-  std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) { return a.held * b.cap < b.held * a.cap; });
+  std::ranges::stable_sort(candidates,
+                           [](const Candidate& a, const Candidate& b) { return a.held * b.cap < b.held * a.cap; });
   co_return Result<void>{};
 }
 

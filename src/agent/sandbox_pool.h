@@ -1,5 +1,5 @@
-// The sandboxes that the relay knows, as the turns of this worker use them: presence says which are alive, leases say how
-// full they are, and commands go through the relay's Exec listener.
+// The sandboxes that the relay knows, as the turns of this worker use them: presence says which are alive, leases say
+// how full they are, and commands go through the relay's Exec listener.
 //
 // Used from one executor, the Redis client's.
 #pragma once

@@ -1,5 +1,5 @@
-// What a turn needs of the sandboxes: a place on one of them, and commands run there. The turn loop and the tools know only
-// this; sandbox_pool.h is the real one.
+// What a turn needs of the sandboxes: a place on one of them, and commands run there. The turn loop and the tools know
+// only this; sandbox_pool.h is the real one.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -1,5 +1,5 @@
-// What the session log means to the turn loop. Entry kinds: "system", "user", "assistant", "tool" (a Message each) and "turn"
-// (how a turn ended: {turnId, stopReason, usage, sandboxId}). Pure.
+// What the session log means to the turn loop. Entry kinds: "system", "user", "assistant", "tool" (a Message each) and
+// "turn" (how a turn ended: {turnId, stopReason, usage, sandboxId}). Pure.
 #pragma once
 
 #include <cstdint>

@@ -22,11 +22,14 @@ std::string frame(std::string_view name, const json::object& data) {
 
 struct SseSink::State {
   State(net::Exchange& e, std::chrono::milliseconds interval)
-      : exchange(e), keepalive(interval), silence(e.executor()), free(e.executor(), SteadyClock::time_point::max()),
+      : exchange(e),
+        keepalive(interval),
+        silence(e.executor()),
+        free(e.executor(), SteadyClock::time_point::max()),
         last_write(SteadyClock::now()) {}
 
-  // Waits for its turn, opens the stream when it is the first, writes what was held back and `bytes`. A write that fails is
-  // dropped: the Exchange's abort says the same.
+  // Waits for its turn, opens the stream when it is the first, writes what was held back and `bytes`. A write that
+  // fails is dropped: the Exchange's abort says the same.
   static asio::awaitable<void> write(std::shared_ptr<State> self, std::string bytes) {
     while (self->busy) {
       co_await self->free.async_wait(asio::as_tuple(asio::use_awaitable));
@@ -102,7 +105,8 @@ asio::awaitable<void> SseSink::on_tool_use(const ToolCall& call) {
   // Arguments that are JSON go out as JSON; malformed ones as the text that the model wrote.
   auto parsed = parse_json(call.arguments);
   json::value arguments = parsed.ok() ? *std::move(parsed) : json::value(call.arguments);
-  return State::write(state_, frame("tool_use", {{"id", call.id}, {"name", call.name}, {"args", std::move(arguments)}}));
+  return State::write(state_,
+                      frame("tool_use", {{"id", call.id}, {"name", call.name}, {"args", std::move(arguments)}}));
 }
 
 asio::awaitable<void> SseSink::on_tool_result(std::string id, const ToolOutcome& outcome) {
@@ -123,9 +127,8 @@ asio::awaitable<void> SseSink::done(const TurnOutcome& outcome) {
 
 asio::awaitable<void> SseSink::failed(const Error& error) {
   const bool aborted = error.kind == ErrorKind::cancelled;
-  json::object data{{"stopReason", aborted ? "aborted" : "error"},
-                    {"errorMessage", error.message},
-                    {"error", error.name()}};
+  json::object data{
+      {"stopReason", aborted ? "aborted" : "error"}, {"errorMessage", error.message}, {"error", error.name()}};
   for (auto& member : to_json(error.details)) data.insert(member);
   co_await State::write(state_, frame("error", data));
   co_await close();

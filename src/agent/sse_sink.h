@@ -1,8 +1,8 @@
 // SseSink: a turn's events as server-sent events on an Exchange.
 //
-// The `turn` event is held back until something follows it, so that what fails before (the model tier is away) can still be
-// an ordinary JSON error; after 20 s of silence it leaves anyway, followed by `: keepalive`. Writes are one at a time. After
-// close() nothing of the sink touches the Exchange any more.
+// The `turn` event is held back until something follows it, so that what fails before (the model tier is away) can
+// still be an ordinary JSON error; after 20 s of silence it leaves anyway, followed by `: keepalive`. Writes are one at
+// a time. After close() nothing of the sink touches the Exchange any more.
 #pragma once
 
 #include <chrono>

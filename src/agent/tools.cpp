@@ -6,8 +6,8 @@
 #include <array>
 #include <optional>
 
-#include "core/utf8.h"
 #include "core/limits.h"
+#include "core/utf8.h"
 
 namespace roost::agent {
 namespace {
@@ -55,8 +55,8 @@ Result<void> read_command(const ObjectReader& arguments, sandbox::ExecSpec& spec
   ROOST_TRY(offset, arguments.integer("offset", 1, kMaxLine));
   ROOST_TRY(limit, arguments.integer("limit", 1, kMaxLine));
   const std::int64_t first = offset.value_or(1);
-  const std::string range = limit ? fmt::format("{},{}p;{}q", first, first + *limit - 1, first + *limit - 1)
-                                  : fmt::format("{},$p", first);
+  const std::string range =
+      limit ? fmt::format("{},{}p;{}q", first, first + *limit - 1, first + *limit - 1) : fmt::format("{},$p", first);
   // One byte more than is shown, so that the cut is seen. 141 is sed's SIGPIPE when head has enough.
   spec.command = fmt::format("sed -n {} {} | head -c {}; rc=${{PIPESTATUS[0]}}; [ $rc -eq 141 ] && rc=0; exit $rc",
                              shell_quote(range), shell_quote(path), limits::kToolOutputBytes + 1);
@@ -96,7 +96,8 @@ constexpr Tool kTools[] = {
      R"({"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},)"
      R"("required":["path","content"]})",
      write_command, OutputCut::head},
-    {"ls", "List a folder.", R"({"type":"object","properties":{"path":{"type":"string"}}})", ls_command, OutputCut::head},
+    {"ls", "List a folder.", R"({"type":"object","properties":{"path":{"type":"string"}}})", ls_command,
+     OutputCut::head},
 };
 
 ToolSchema schema_of(const Tool& tool) {
@@ -189,7 +190,8 @@ asio::awaitable<ToolOutcome> run_tool(ToolCall call, ToolContext context, AbortS
   if (tool == nullptr) {
     co_return failure(fmt::format("there is no tool '{}'; known: {}", utf8_prefix(call.name, 64), known_names()));
   }
-  auto arguments = parse_json_object(call.arguments.empty() ? std::string_view("{}") : std::string_view(call.arguments));
+  auto arguments =
+      parse_json_object(call.arguments.empty() ? std::string_view("{}") : std::string_view(call.arguments));
   if (!arguments.ok()) co_return failure("the arguments are not a JSON object");
   sandbox::ExecSpec spec;
   spec.workspace_key = context.workspace_key;

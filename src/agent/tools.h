@@ -1,7 +1,8 @@
-// The tools offered to the model: bash, read, write, ls, each as a command that runs in the turn's sandbox. Never in the worker.
+// The tools offered to the model: bash, read, write, ls, each as a command that runs in the turn's sandbox. Never in
+// the worker.
 //
-// What goes wrong in a tool is told to the model, not to the client: bad arguments, a failed or cut command, a sandbox that
-// went away are results with is_error. Only an abort ends the turn.
+// What goes wrong in a tool is told to the model, not to the client: bad arguments, a failed or cut command, a sandbox
+// that went away are results with is_error. Only an abort ends the turn.
 #pragma once
 
 #include <chrono>
@@ -44,10 +45,10 @@ struct Tool {
 std::span<const Tool> all_tools();
 const Tool* find_tool(std::string_view name);
 
-// The tools of a request's `tools` array: each a name, or {"name", "description"?, "parameters"?} to offer the tool with a
-// narrower schema (how its arguments are carried out stays the same). In the registry's order, whatever theirs, so that equal
-// sets make equal prompts. invalid_request for an unknown name (it lists the known ones), one named twice, or a schema that is
-// not an object or too long.
+// The tools of a request's `tools` array: each a name, or {"name", "description"?, "parameters"?} to offer the tool
+// with a narrower schema (how its arguments are carried out stays the same). In the registry's order, whatever theirs,
+// so that equal sets make equal prompts. invalid_request for an unknown name (it lists the known ones), one named
+// twice, or a schema that is not an object or too long.
 Result<std::vector<ToolSchema>> read_tools(const json::array& tools);
 std::vector<ToolSchema> all_tool_schemas();
 

@@ -9,7 +9,8 @@
 namespace roost::agent {
 namespace {
 
-// A turn that meets Redis between two connections (a worker's first moment, a restart) waits this long before it is refused.
+// A turn that meets Redis between two connections (a worker's first moment, a restart) waits this long before it is
+// refused.
 constexpr std::chrono::milliseconds kRedisGrace{250};
 
 }  // namespace
@@ -36,8 +37,8 @@ class Turn::Listener final : public ModelListener {
 };
 
 json::object TurnOutcome::to_json() const {
-  json::object out{{"sessionId", session_id}, {"response", response}, {"stopReason", stop_reason},
-                   {"usage", usage.to_json()}};
+  json::object out{
+      {"sessionId", session_id}, {"response", response}, {"stopReason", stop_reason}, {"usage", usage.to_json()}};
   json::value id;  // null: the turn had no sandbox
   if (!sandbox_id.empty()) id = sandbox_id;
   out["sandbox"] = json::object{{"id", std::move(id)}};
@@ -118,7 +119,9 @@ asio::awaitable<Result<void>> Turn::load_session() {
   auto history = read_history(*entries);
   if (!history.ok()) {
     co_return Error{ErrorKind::internal,
-                    fmt::format("session '{}' cannot be read: {}", request_.session_id, history.error().message), {}, {}};
+                    fmt::format("session '{}' cannot be read: {}", request_.session_id, history.error().message),
+                    {},
+                    {}};
   }
   writer_ = std::make_unique<store::SessionWriter>(services_.executor, log, request_.session_id, lease_->value(),
                                                    history->last_position, *services_.clock);
@@ -139,7 +142,8 @@ void Turn::append(Message message) {
 }
 
 asio::awaitable<Result<void>> Turn::converse() {
-  const std::int64_t bound = std::min(request_.max_turns.value_or(services_.options.max_turns), services_.options.max_turns);
+  const std::int64_t bound =
+      std::min(request_.max_turns.value_or(services_.options.max_turns), services_.options.max_turns);
   for (std::int64_t call = 0; call < bound; ++call) {
     auto reply = co_await call_model(call == 0);
     if (abort_.requested()) co_return aborted();

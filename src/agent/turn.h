@@ -1,8 +1,8 @@
-// One turn: take the session, load it, take a place in a sandbox, then model call → tool calls → append, until a final text,
-// the bound on model calls, or an abort. One coroutine; everything it needs comes in, nothing of it is global.
+// One turn: take the session, load it, take a place in a sandbox, then model call → tool calls → append, until a final
+// text, the bound on model calls, or an abort. One coroutine; everything it needs comes in, nothing of it is global.
 //
-// However a turn ends, in this order: no command of it runs any more, its log is flushed, its sandbox and its session are
-// given back. Only then run() returns, so the session's next turn may begin at once.
+// However a turn ends, in this order: no command of it runs any more, its log is flushed, its sandbox and its session
+// are given back. Only then run() returns, so the session's next turn may begin at once.
 #pragma once
 
 #include <chrono>
@@ -85,7 +85,7 @@ class Turn {
   std::unique_ptr<store::SessionWriter> writer_;
   std::unique_ptr<SandboxSeat> seat_;
   std::string preferred_sandbox_;
-  bool new_system_ = false;  // this turn's system text differs from the session's
+  bool new_system_ = false;        // this turn's system text differs from the session's
   std::vector<Message> messages_;  // as the next model call sees them
   TurnOutcome outcome_;
 };

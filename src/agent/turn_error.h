@@ -1,5 +1,5 @@
-// Errors as the worker's clients see them: {"error": kind, "message"?, "sessionId"?, details...} with the kind's status and
-// Retry-After. The one renderer; net uses it too for what never reaches a route.
+// Errors as the worker's clients see them: {"error": kind, "message"?, "sessionId"?, details...} with the kind's status
+// and Retry-After. The one renderer; net uses it too for what never reaches a route.
 #pragma once
 
 #include <string_view>

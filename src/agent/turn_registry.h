@@ -1,6 +1,6 @@
-// The turns in flight in this worker: how one is found and ended from outside. A cancel for a turn of another worker goes
-// through Redis: `session:<sid>:cancel` holds the turn's id; every worker that has turns looks for its own twice a second,
-// one MGET for all of them.
+// The turns in flight in this worker: how one is found and ended from outside. A cancel for a turn of another worker
+// goes through Redis: `session:<sid>:cancel` holds the turn's id; every worker that has turns looks for its own twice a
+// second, one MGET for all of them.
 //
 // Used from one executor.
 #pragma once
@@ -49,8 +49,8 @@ class TurnRegistry {
   // Ends every turn.
   void abort_all(const std::string& reason);
 
-  // Ends the session's turn (`turn_id` empty = whichever runs), wherever it runs: here at once, elsewhere by a mark that its
-  // worker finds. The id of the turn. turn_not_found when the session has no such turn in flight.
+  // Ends the session's turn (`turn_id` empty = whichever runs), wherever it runs: here at once, elsewhere by a mark
+  // that its worker finds. The id of the turn. turn_not_found when the session has no such turn in flight.
   asio::awaitable<Result<std::string>> cancel(std::string session_id, std::string turn_id);
 
  private:

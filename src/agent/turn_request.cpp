@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "agent/tools.h"
-#include "core/utf8.h"
 #include "core/ids.h"
+#include "core/utf8.h"
 
 namespace roost::agent {
 namespace {
@@ -41,7 +41,8 @@ Result<std::optional<ToolChoice>> parse_tool_choice(const ObjectReader& body, co
     if (*text != "none" && *text != "required") {
       return invalid(R"('toolChoice' must be "auto", "none", "required" or {"name": ...})");
     }
-    if (choice.mode == Mode::required && tools.empty()) return invalid("'toolChoice' is \"required\" but 'tools' is empty");
+    if (choice.mode == Mode::required && tools.empty())
+      return invalid("'toolChoice' is \"required\" but 'tools' is empty");
     return std::optional(choice);
   }
   if (!value->is_object()) return invalid(R"('toolChoice' must be "auto", "none", "required" or {"name": ...})");
@@ -49,7 +50,8 @@ Result<std::optional<ToolChoice>> parse_tool_choice(const ObjectReader& body, co
   ROOST_TRY(name, inner.string("name"));
   if (!name) return invalid("'toolChoice.name' is required");
   if (std::ranges::find(tools, *name, &ToolSchema::name) == tools.end()) {
-    return invalid(fmt::format("'toolChoice.name' is '{}', which is not one of the turn's tools", utf8_prefix(*name, 64)));
+    return invalid(
+        fmt::format("'toolChoice.name' is '{}', which is not one of the turn's tools", utf8_prefix(*name, 64)));
   }
   choice.mode = Mode::named;
   choice.name = *std::move(name);
@@ -106,7 +108,8 @@ Result<TurnRequest> parse_turn_request(std::string_view body, std::string_view r
   ROOST_TRY(choice, parse_tool_choice(reader, request.tools));
   request.tool_choice = std::move(choice);
   ROOST_TRY(model, reader.string("model"));
-  if (model && model->size() > kModelNameBytes) return invalid(fmt::format("'model' is longer than {} bytes", kModelNameBytes));
+  if (model && model->size() > kModelNameBytes)
+    return invalid(fmt::format("'model' is longer than {} bytes", kModelNameBytes));
   request.model = std::move(model).value_or("");
   ROOST_TRY(max_turns, reader.integer("maxTurns", 1, 10'000));
   request.max_turns = max_turns;

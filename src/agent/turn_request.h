@@ -29,7 +29,8 @@ struct TurnRequest {
 };
 
 // `routing_session` is the header X-SH-Session-Id (empty = absent). Errors: invalid_json, prompt_required,
-// invalid_request naming the field, session_mismatch when header and body name two sessions, not_supported for `detachable`.
+// invalid_request naming the field, session_mismatch when header and body name two sessions, not_supported for
+// `detachable`.
 Result<TurnRequest> parse_turn_request(std::string_view body, std::string_view routing_session);
 
 // A sessionId as clients may choose it: letters, digits, `. _ ~ -`, at most 128.

@@ -73,9 +73,7 @@ TurnServer::TurnServer(TurnServices services, Options options)
     : services_(std::move(services)), options_(options), registry_(services_.executor, services_.redis) {}
 
 void TurnServer::add_routes(net::Router& router) {
-  const net::Handler health = [](net::Exchange& exchange) {
-    return answer(exchange, net::Response::text(200, "ok"));
-  };
+  const net::Handler health = [](net::Exchange& exchange) { return answer(exchange, net::Response::text(200, "ok")); };
   const net::Handler turn_handler = [this](net::Exchange& exchange) { return turn(exchange); };
   const net::Handler cancel_handler = [this](net::Exchange& exchange) { return cancel(exchange); };
   const net::Handler session_handler = [this](net::Exchange& exchange) { return session(exchange); };
@@ -110,8 +108,8 @@ asio::awaitable<void> TurnServer::run_turn(net::Exchange& exchange, TurnRequest 
     SilentEvents silent;
     Turn turn(services_, std::move(request), entry.turn_id(), entry.abort(), silent);
     auto outcome = co_await turn.run();
-    net::Response response = outcome.ok() ? net::Response::json(200, outcome->to_json())
-                                          : render_turn_error(outcome.error(), session_id);
+    net::Response response =
+        outcome.ok() ? net::Response::json(200, outcome->to_json()) : render_turn_error(outcome.error(), session_id);
     co_await answer(exchange, std::move(response));
     co_return;
   }

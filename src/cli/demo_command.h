@@ -9,7 +9,8 @@
 
 namespace roost::cli {
 
-// Runs the job with live lines and a table on standard output, then the report as JSON where `as_json`. True when all went well.
+// Runs the job with live lines and a table on standard output, then the report as JSON where `as_json`. True when all
+// went well.
 asio::awaitable<bool> show_demo(asio::any_io_executor executor, DemoSpec spec, bool as_json);
 
 int run_demo(const Config& config);

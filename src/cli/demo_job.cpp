@@ -121,14 +121,18 @@ class Job : public std::enable_shared_from_this<Job> {
     net::ClientRequest request{std::move(method), std::move(target), engine_headers(), std::move(body)};
     ROOST_CO_TRY(response, co_await engine_.fetch(std::move(request)));
     if (response.status != 200) {
-      co_return Error{ErrorKind::model_error, fmt::format("the engine answered {}: {}", response.status, error_message(response)), {}, {}};
+      co_return Error{ErrorKind::model_error,
+                      fmt::format("the engine answered {}: {}", response.status, error_message(response)),
+                      {},
+                      {}};
     }
     co_return parse_json_object(response.body);
   }
 
   asio::awaitable<Result<void>> read_model_name() {
     ROOST_CO_TRY(models, co_await ask_engine("GET", "/v1/models", {}));
-    if (const json::value* data = models.if_contains("data"); data != nullptr && data->is_array() && !data->get_array().empty()) {
+    if (const json::value* data = models.if_contains("data");
+        data != nullptr && data->is_array() && !data->get_array().empty()) {
       report_.model = text_at(data->get_array().front().as_object(), "id");
     }
     co_return Result<void>{};
@@ -174,8 +178,10 @@ class Job : public std::enable_shared_from_this<Job> {
     body["maxTokens"] = kAnswerTokens;
     body["temperature"] = 0;
     body["maxTurns"] = 4;
-    if (role.runs_tool) body["toolChoice"] = json::object{{"name", "bash"}};
-    else body["toolChoice"] = "none";
+    if (role.runs_tool)
+      body["toolChoice"] = json::object{{"name", "bash"}};
+    else
+      body["toolChoice"] = "none";
     return json::serialize(body);
   }
 
@@ -189,7 +195,10 @@ class Job : public std::enable_shared_from_this<Job> {
       response.status = stream.status();
       ROOST_CO_TRY(body, co_await stream.read_all(1 << 20));
       response.body = std::move(body);
-      co_return Error{ErrorKind::unavailable, fmt::format("the host answered {}: {}", response.status, error_message(response)), {}, {}};
+      co_return Error{ErrorKind::unavailable,
+                      fmt::format("the host answered {}: {}", response.status, error_message(response)),
+                      {},
+                      {}};
     }
     net::SseParser parser;
     std::vector<net::SseEvent> events;
@@ -203,11 +212,14 @@ class Job : public std::enable_shared_from_this<Job> {
       }
       events.clear();
     }
-    if (!ended(report_.agents[index])) co_return Error{ErrorKind::unavailable, "the stream ended without a last event", {}, {}};
+    if (!ended(report_.agents[index]))
+      co_return Error{ErrorKind::unavailable, "the stream ended without a last event", {}, {}};
     co_return Result<void>{};
   }
 
-  bool ended(const AgentReport& agent) const { return agent.phase == AgentPhase::done || agent.phase == AgentPhase::failed; }
+  bool ended(const AgentReport& agent) const {
+    return agent.phase == AgentPhase::done || agent.phase == AgentPhase::failed;
+  }
 
   void take_event(AgentReport& agent, const std::string& kind, const json::object& data) {
     if (kind == "turn") {
@@ -218,7 +230,8 @@ class Job : public std::enable_shared_from_this<Job> {
     } else if (kind == "tool_use") {
       agent.phase = AgentPhase::tool;
       const json::value* args = data.if_contains("args");
-      const std::string command = args != nullptr && args->is_object() ? text_at(args->get_object(), "command") : std::string();
+      const std::string command =
+          args != nullptr && args->is_object() ? text_at(args->get_object(), "command") : std::string();
       agent.tool = text_at(data, "name") + ": " + command;
     } else if (kind == "tool_result") {
       agent.phase = AgentPhase::prefill;

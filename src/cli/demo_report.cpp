@@ -4,12 +4,18 @@ namespace roost::cli {
 
 std::string_view to_string(AgentPhase phase) {
   switch (phase) {
-    case AgentPhase::waiting: return "waiting";
-    case AgentPhase::prefill: return "prefill";
-    case AgentPhase::decode: return "decode";
-    case AgentPhase::tool: return "tool";
-    case AgentPhase::done: return "done";
-    case AgentPhase::failed: return "failed";
+    case AgentPhase::waiting:
+      return "waiting";
+    case AgentPhase::prefill:
+      return "prefill";
+    case AgentPhase::decode:
+      return "decode";
+    case AgentPhase::tool:
+      return "tool";
+    case AgentPhase::done:
+      return "done";
+    case AgentPhase::failed:
+      return "failed";
   }
   return "waiting";
 }

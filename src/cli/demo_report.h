@@ -17,17 +17,17 @@ struct AgentReport {
   std::string role;
   std::string session_id;
   AgentPhase phase = AgentPhase::waiting;
-  std::int64_t shared = 0;      // tokens taken from the pool by the agent's first model call
-  std::int64_t prefilled = 0;   // tokens computed for its prompts, over all of its model calls
-  std::int64_t prompt = 0;      // tokens of its prompts that it would have paid for alone: prefilled + shared
-  std::int64_t decoded = 0;     // tokens drawn
-  double tps = 0;               // experienced tokens/s: live while it runs, then of its last model call
+  std::int64_t shared = 0;     // tokens taken from the pool by the agent's first model call
+  std::int64_t prefilled = 0;  // tokens computed for its prompts, over all of its model calls
+  std::int64_t prompt = 0;     // tokens of its prompts that it would have paid for alone: prefilled + shared
+  std::int64_t decoded = 0;    // tokens drawn
+  double tps = 0;              // experienced tokens/s: live while it runs, then of its last model call
   double wall_s = 0;
-  std::string tool;             // "bash: ls -la" when it ran one
-  std::string tool_output;      // the first line of what came back
+  std::string tool;         // "bash: ls -la" when it ran one
+  std::string tool_output;  // the first line of what came back
   bool tool_failed = false;
-  std::string text;             // its answer
-  std::string error;            // empty = none
+  std::string text;   // its answer
+  std::string error;  // empty = none
 };
 
 struct DemoReport {
@@ -38,9 +38,9 @@ struct DemoReport {
   std::vector<AgentReport> agents;
   double wall_s = 0;
 
-  std::int64_t prefilled() const;         // in all, the pool included
-  std::int64_t without_sharing() const;   // what the same prompts would have cost without the pool
-  bool ok() const;                        // every agent ended well, and the tool call ran
+  std::int64_t prefilled() const;        // in all, the pool included
+  std::int64_t without_sharing() const;  // what the same prompts would have cost without the pool
+  bool ok() const;                       // every agent ended well, and the tool call ran
   json::object to_json() const;
 };
 

@@ -38,8 +38,8 @@ void init_log(const std::string& part, const Config& config) {
   const bool for_people = (part == "up" || part == "demo") && config.source("log.level") == Source::default_value;
   const std::string level = for_people ? "warn" : config.text("log.level");
   log::init(part, config.text("log.format") == "text" ? log::Format::text : log::Format::json,
-            level == "debug"  ? log::Level::debug
-            : level == "warn" ? log::Level::warn
+            level == "debug"   ? log::Level::debug
+            : level == "warn"  ? log::Level::warn
             : level == "error" ? log::Level::error
                                : log::Level::info);
 }
@@ -53,7 +53,8 @@ int run(const Invocation& invocation) {
   const std::string& about = invocation.command == "config" ? invocation.subject : invocation.command;
   if (!about.empty()) {
     const auto named = command_named(about);
-    if (!named) return report_failure("config", {ErrorKind::bad_config, "no subcommand '" + about + "' with settings", {}, {}});
+    if (!named)
+      return report_failure("config", {ErrorKind::bad_config, "no subcommand '" + about + "' with settings", {}, {}});
     command = *named;
   }
   auto file = read_settings_file(invocation.config_file);

@@ -27,7 +27,8 @@ constexpr Subcommand kSubcommands[] = {
 };
 
 // llama-server spells some short flags with several letters, which CLI11 does not take.
-constexpr std::pair<std::string_view, std::string_view> kAliases[] = {{"-ub", "--ubatch-size"}, {"-ngl", "--gpu-layers"}};
+constexpr std::pair<std::string_view, std::string_view> kAliases[] = {{"-ub", "--ubatch-size"},
+                                                                      {"-ngl", "--gpu-layers"}};
 
 std::string_view group_of(const Setting& setting) { return setting.name.substr(0, setting.name.find('.')); }
 
@@ -55,11 +56,16 @@ void add_setting(CLI::App& app, const Setting& setting, std::string_view flag, C
   const std::string help = help_text(setting);
   if (setting.type == SettingType::boolean) {
     const std::string off = "--no-" + names.substr(names.find("--") + 2);
-    app.add_flag_callback(names, [&flags, name] { flags[name] = "true"; }, help)->group(std::string(group_of(setting)));
-    app.add_flag_callback(off, [&flags, name] { flags[name] = "false"; }, "")->group("");
+    app.add_flag_callback(
+           names, [&flags, name] { flags[name] = "true"; }, help)
+        ->group(std::string(group_of(setting)));
+    app.add_flag_callback(
+           off, [&flags, name] { flags[name] = "false"; }, "")
+        ->group("");
     return;
   }
-  app.add_option_function<std::string>(names, [&flags, name](const std::string& text) { flags[name] = text; }, help)
+  app.add_option_function<std::string>(
+         names, [&flags, name](const std::string& text) { flags[name] = text; }, help)
       ->group(std::string(group_of(setting)))
       ->type_name("");
 }
@@ -74,7 +80,8 @@ std::variant<Invocation, Leave> parse_command_line(std::vector<std::string> argu
   }
 
   Invocation invocation;
-  CLI::App app{"Roost runs many LLM agents densely on one machine: shared prompt prefixes are computed and stored once."};
+  CLI::App app{
+      "Roost runs many LLM agents densely on one machine: shared prompt prefixes are computed and stored once."};
   app.name("roost");
   app.set_version_flag("--version", std::string("roost ") + kVersion);
   app.require_subcommand(1);
@@ -103,7 +110,8 @@ std::variant<Invocation, Leave> parse_command_line(std::vector<std::string> argu
     std::ostringstream err;
     const int code = app.exit(e, out, err);
     if (code == 0) return Leave{kExitOk, out.str()};
-    return Leave{kExitUsage, "roost: " + std::string(e.what()) + "\nRun `roost --help` or `roost SUBCOMMAND --help`.\n"};
+    return Leave{kExitUsage,
+                 "roost: " + std::string(e.what()) + "\nRun `roost --help` or `roost SUBCOMMAND --help`.\n"};
   }
   invocation.command = app.get_subcommands().front()->get_name();
   return invocation;

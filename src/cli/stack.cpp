@@ -19,10 +19,10 @@ using namespace std::chrono_literals;
 using Time = std::chrono::steady_clock;
 
 namespace {
-constexpr std::size_t kTailLines = 8;          // of a part that failed, for the message
-constexpr auto kFirstBackoff = 250ms;          // before a crashed part starts again; doubles
+constexpr std::size_t kTailLines = 8;  // of a part that failed, for the message
+constexpr auto kFirstBackoff = 250ms;  // before a crashed part starts again; doubles
 constexpr auto kLongestBackoff = 10s;
-constexpr std::size_t kCrashesAllowed = 5;     // within kCrashWindow
+constexpr std::size_t kCrashesAllowed = 5;  // within kCrashWindow
 constexpr auto kCrashWindow = 60s;
 constexpr auto kPoll = 20ms;
 }  // namespace
@@ -138,8 +138,11 @@ asio::awaitable<Result<json::object>> Stack::start(PartSpec spec) {
       co_return *part.ready;
     }
     if (Time::now() > deadline) {
-      co_return Error{ErrorKind::timeout, fmt::format("{} was not ready within {} s (log: {})", part.spec.name,
-                                                      part.spec.start_timeout.count(), part.spec.child.log_file), {}, {}};
+      co_return Error{ErrorKind::timeout,
+                      fmt::format("{} was not ready within {} s (log: {})", part.spec.name,
+                                  part.spec.start_timeout.count(), part.spec.child.log_file),
+                      {},
+                      {}};
     }
     timer.expires_after(kPoll);
     co_await timer.async_wait(asio::use_awaitable);

@@ -1,5 +1,6 @@
-// Stack: the parts of `roost up` as child processes, started in order (each waits until it says that it is ready), started
-// again when they crash, stopped in the reverse order. One part of the stack that cannot be kept up brings all of it down.
+// Stack: the parts of `roost up` as child processes, started in order (each waits until it says that it is ready),
+// started again when they crash, stopped in the reverse order. One part of the stack that cannot be kept up brings all
+// of it down.
 //
 // Lives on one executor.
 #pragma once
@@ -47,8 +48,8 @@ class Stack {
   ~Stack();
   Stack(const Stack&) = delete;
 
-  // Starts a part and waits until it is ready: its ready event (an empty object where it was probed). An error carries the
-  // last lines of a part that ended instead; bad_config when its exit code was 78.
+  // Starts a part and waits until it is ready: its ready event (an empty object where it was probed). An error carries
+  // the last lines of a part that ended instead; bad_config when its exit code was 78.
   asio::awaitable<Result<json::object>> start(PartSpec spec);
   // Pins settings of a part for its next start, for example the port that it was given.
   void amend_environment(const std::string& part, const std::string& name_and_value);

@@ -18,13 +18,17 @@ Result<StateDir> StateDir::open(const std::string& path) {
   const std::string absolute = fs::absolute(path, ec).lexically_normal().string();
   for (const char* sub : {"/redis", "/workspaces", "/logs"}) {
     fs::create_directories(absolute + sub, ec);
-    if (ec) return {ErrorKind::bad_config, "the state folder " + absolute + " cannot be made: " + ec.message() + " (choose another with --state-dir)"};
+    if (ec)
+      return {ErrorKind::bad_config, "the state folder " + absolute + " cannot be made: " + ec.message() +
+                                         " (choose another with --state-dir)"};
   }
   fs::permissions(absolute, fs::perms::owner_all, ec);
   UniqueFd lock(::open((absolute + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock) return {ErrorKind::bad_config, io_error("the state folder " + absolute + " cannot be written", errno).message};
+  if (!lock)
+    return {ErrorKind::bad_config, io_error("the state folder " + absolute + " cannot be written", errno).message};
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    return {ErrorKind::bad_config, "another `roost up` uses the state folder " + absolute + ": stop it or choose another with --state-dir"};
+    return {ErrorKind::bad_config,
+            "another `roost up` uses the state folder " + absolute + ": stop it or choose another with --state-dir"};
   }
   return StateDir(absolute, std::move(lock));
 }

@@ -1,5 +1,5 @@
-// StateDir: the folder in which `roost up` keeps what outlives it (Redis's append-only file, workspaces) and what tells others
-// about it (logs, addresses.json). One `roost up` at a time holds it.
+// StateDir: the folder in which `roost up` keeps what outlives it (Redis's append-only file, workspaces) and what tells
+// others about it (logs, addresses.json). One `roost up` at a time holds it.
 #pragma once
 
 #include <string>

@@ -46,8 +46,9 @@ class Up {
   Up(const Config& config, StateDir state)
       : config_(config),
         state_(std::move(state)),
-        stack_(context_.get_executor(), {[this](auto& part, auto& event) { show_event(part, event); }, [this](auto& p, auto& h, auto d) { on_restart(p, h, d); },
-                                         [this](const Error& e) { on_failed(e); }}),
+        stack_(context_.get_executor(),
+               {[this](auto& part, auto& event) { show_event(part, event); },
+                [this](auto& p, auto& h, auto d) { on_restart(p, h, d); }, [this](const Error& e) { on_failed(e); }}),
         signals_(context_, SIGINT, SIGTERM),
         stop_(context_) {
     stop_.expires_at(std::chrono::steady_clock::time_point::max());
@@ -111,7 +112,8 @@ class Up {
     const std::string relay_host = reachable(config_.text("relay.host"));
     const std::string& exec_listen = config_.text("relay.exec_addr");
     const std::string attach = fmt::format("{}:{}", relay_host, text_of(relay, "port"));
-    const std::string exec = fmt::format("{}:{}", reachable(exec_listen.substr(0, exec_listen.rfind(':'))), text_of(relay, "exec_port"));
+    const std::string exec =
+        fmt::format("{}:{}", reachable(exec_listen.substr(0, exec_listen.rfind(':'))), text_of(relay, "exec_port"));
     stack_.amend_environment("relay", "SH_RELAY_PORT=" + text_of(relay, "port"));
     stack_.amend_environment("relay", "SH_RELAY_EXEC_ADDR=" + exec);
     step("relay", attach + " (sandboxes attach), " + exec + " (exec)");
@@ -139,14 +141,15 @@ class Up {
     addresses["redis"] = config_.text("worker.redis_url").empty() ? redis_url : "given";
     addresses["pid"] = ::getpid();
     ROOST_CO_TRY_VOID(state_.write_addresses(addresses));
-    tell(fmt::format("ready: turns {}/v1/turn | chat {}/v1/chat/completions | admin {} | logs {}/logs\n", host_url_, engine_url_,
-                     admin, state_.path()));
+    tell(fmt::format("ready: turns {}/v1/turn | chat {}/v1/chat/completions | admin {} | logs {}/logs\n", host_url_,
+                     engine_url_, admin, state_.path()));
     co_return Result<void>{};
   }
 
   static Error redis_error(Error error) {
     error.kind = ErrorKind::bad_config;
-    error.message = "Redis could not be started (install redis-server, or give a running one by REDIS_URL): " + error.message;
+    error.message =
+        "Redis could not be started (install redis-server, or give a running one by REDIS_URL): " + error.message;
     return error;
   }
 
@@ -174,8 +177,8 @@ class Up {
     });
   }
 
-  // The first signal. A start under way ends by itself (Stack::start sees it), the wait for a signal is over, a running demo
-  // loses its servers; main() then waits for the same stop.
+  // The first signal. A start under way ends by itself (Stack::start sees it), the wait for a signal is over, a running
+  // demo loses its servers; main() then waits for the same stop.
   void begin_stop() {
     stopping_ = true;
     stop_.cancel();
@@ -236,9 +239,14 @@ Result<void> write_settings_once(const Config& config, const std::string& path) 
 
 int run_up(const Config& given, const std::string& settings_file) {
   if (!given.is_set("engine.model")) {
-    return report_failure("up", {ErrorKind::bad_config, "no model: give one by --model FILE.gguf or ROOST_MODEL (scripts/fetch-model.sh fetches a small one)", {}, {}});
+    return report_failure(
+        "up", {ErrorKind::bad_config,
+               "no model: give one by --model FILE.gguf or ROOST_MODEL (scripts/fetch-model.sh fetches a small one)",
+               {},
+               {}});
   }
-  const Config config = given.with_fallback("host.turns_per_worker", kDefaultTurnsPerWorker).with_fallback("up.state_dir", kDefaultStateDir);
+  const Config config = given.with_fallback("host.turns_per_worker", kDefaultTurnsPerWorker)
+                            .with_fallback("up.state_dir", kDefaultStateDir);
   auto state = StateDir::open(config.text("up.state_dir"));
   if (!state) return report_failure("up", state.error());
   if (auto written = write_settings_once(config, settings_file); !written) return report_failure("up", written.error());

@@ -55,9 +55,25 @@ PartSpec redis_part(asio::any_io_executor executor, const StateDir& state, const
   part.name = "redis";
   part.start_timeout = 30s;
   part.child.log_file = state.log_file("redis");
-  part.child.argv = {"redis-server", "--port",      "0",        "--unixsocket", socket, "--unixsocketperm", "700",
-                     "--dir",        state.redis_dir(), "--save", "",          "--appendonly", "yes",  "--appendfsync",
-                     "everysec",     "--daemonize", "no",       "--loglevel",   "warning"};
+  part.child.argv = {"redis-server",
+                     "--port",
+                     "0",
+                     "--unixsocket",
+                     socket,
+                     "--unixsocketperm",
+                     "700",
+                     "--dir",
+                     state.redis_dir(),
+                     "--save",
+                     "",
+                     "--appendonly",
+                     "yes",
+                     "--appendfsync",
+                     "everysec",
+                     "--daemonize",
+                     "no",
+                     "--loglevel",
+                     "warning"};
   part.probe = [executor, socket] { return answers_ping(executor, socket); };
   return part;
 }
@@ -69,7 +85,8 @@ PartSpec engine_part(const Config& config, const StateDir& state) {
   return part;
 }
 
-PartSpec relay_part(const Config& config, const StateDir& state, const std::string& redis_url, const UpSecrets& secrets) {
+PartSpec relay_part(const Config& config, const StateDir& state, const std::string& redis_url,
+                    const UpSecrets& secrets) {
   PartSpec part = roost_part(config, state, "relay", "relay", kRelay);
   part.child.environment.push_back("REDIS_URL=" + redis_url);
   part.child.environment.push_back("SH_RELAY_TOKEN=" + secrets.attach_token);
@@ -88,8 +105,8 @@ PartSpec sandbox_part(const Config& config, const StateDir& state, int number, c
   return part;
 }
 
-PartSpec host_part(const Config& config, const StateDir& state, const std::string& redis_url, const std::string& engine_url,
-                   const std::string& relay_exec_address, const UpSecrets& secrets) {
+PartSpec host_part(const Config& config, const StateDir& state, const std::string& redis_url,
+                   const std::string& engine_url, const std::string& relay_exec_address, const UpSecrets& secrets) {
   PartSpec part = roost_part(config, state, "host", "host", kHost);
   part.stop_timeout = std::chrono::seconds(static_cast<int>(config.number("host.drain_s")) + 5);
   auto& environment = part.child.environment;

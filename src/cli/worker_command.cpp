@@ -68,8 +68,8 @@ agent::SandboxPool::Options pool_options(const Config& config) {
   return options;
 }
 
-// After the drain's end turns may still be there: they are aborted and may unwind for a moment. What does not end by then
-// (a handler that waits for something that never comes) ends with the process.
+// After the drain's end turns may still be there: they are aborted and may unwind for a moment. What does not end by
+// then (a handler that waits for something that never comes) ends with the process.
 void end_turns(asio::io_context& io, agent::TurnServer& turns) {
   turns.abort_all("shutting_down");
   io.restart();
@@ -84,8 +84,9 @@ void end_turns(asio::io_context& io, agent::TurnServer& turns) {
 int run_worker(const Config& config) {
   const auto credentials = agent::scrub_environment();
   if (config.text("worker.model_protocol") == "anthropic") {
-    return report_failure("worker", {ErrorKind::bad_config,
-                                     "worker.model_protocol: 'anthropic' is not there yet; use openai or auto", {}, {}});
+    return report_failure(
+        "worker",
+        {ErrorKind::bad_config, "worker.model_protocol: 'anthropic' is not there yet; use openai or auto", {}, {}});
   }
   auto options = agent::worker_options(config);
   if (!options) return report_failure("worker", options.error());
@@ -96,7 +97,8 @@ int run_worker(const Config& config) {
   const std::string& redis_url = config.text("worker.redis_url");
   auto redis = store::Redis::open(io.get_executor(), redis_url.empty() ? kDefaultRedis : std::string_view(redis_url));
   if (!redis) return report_failure("worker", redis.error());
-  auto model = agent::OpenAiClient::make(io.get_executor(), model_options(config, *credentials, options->turns_per_worker));
+  auto model =
+      agent::OpenAiClient::make(io.get_executor(), model_options(config, *credentials, options->turns_per_worker));
   if (!model) return report_failure("worker", model.error());
   const auto exec = std::make_shared<sandbox::ExecClient>(io.get_executor(), config.text("relay.address"),
                                                           config.text("relay.exec_token"));

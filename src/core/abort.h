@@ -1,5 +1,6 @@
-// AbortSource: tells the pieces of one request's work that it is no longer wanted (client gone, cancelled, shutting down).
-// Not a thread-safe event bus: an AbortSource lives on one executor (or strand), and its callbacks run inside request().
+// AbortSource: tells the pieces of one request's work that it is no longer wanted (client gone, cancelled, shutting
+// down). Not a thread-safe event bus: an AbortSource lives on one executor (or strand), and its callbacks run inside
+// request().
 #pragma once
 
 #include <functional>
@@ -56,7 +57,8 @@ class AbortSource {
     return {this, std::prev(callbacks_.end())};
   }
 
-  // The first request counts; later ones change nothing. Every callback is called once; a callback may drop any subscription.
+  // The first request counts; later ones change nothing. Every callback is called once; a callback may drop any
+  // subscription.
   void request(std::string reason) {
     if (requested_) return;
     requested_ = true;

@@ -12,8 +12,8 @@ namespace roost::detail {
 }  // namespace roost::detail
 
 // ROOST_CHECK(condition) or ROOST_CHECK(condition, "why it must hold").
-#define ROOST_CHECK(condition, ...)                                                                        \
-  do {                                                                                                     \
-    if (!(condition)) [[unlikely]]                                                                         \
-      ::roost::detail::check_failed(#condition, __FILE__, __LINE__, "" __VA_ARGS__);                       \
+#define ROOST_CHECK(condition, ...)                                                  \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]]                                                   \
+      ::roost::detail::check_failed(#condition, __FILE__, __LINE__, "" __VA_ARGS__); \
   } while (false)

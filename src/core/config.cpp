@@ -18,8 +18,8 @@ struct CommandName {
   std::string_view name;
   Command command;
 };
-constexpr CommandName kCommands[] = {{"engine", kEngine}, {"host", kHost},       {"worker", kWorker}, {"relay", kRelay},
-                                     {"sandbox", kSandbox}, {"up", kUp},         {"demo", kDemo}};
+constexpr CommandName kCommands[] = {{"engine", kEngine},   {"host", kHost}, {"worker", kWorker}, {"relay", kRelay},
+                                     {"sandbox", kSandbox}, {"up", kUp},     {"demo", kDemo}};
 
 std::string_view trim(std::string_view s) {
   const auto first = s.find_first_not_of(" \t\r\n");
@@ -30,7 +30,9 @@ std::string_view trim(std::string_view s) {
 Error bad_value(const Setting& setting, std::string_view text, std::string_view where, std::string_view accepted) {
   const std::string_view shown = setting.secret ? "***" : text;
   return {ErrorKind::bad_config,
-          fmt::format("{}: bad value '{}' (from {}); accepted: {}", setting.name, shown, where, accepted), {}, {}};
+          fmt::format("{}: bad value '{}' (from {}); accepted: {}", setting.name, shown, where, accepted),
+          {},
+          {}};
 }
 
 std::string range_text(const Setting& setting) {
@@ -81,7 +83,8 @@ Result<FileValues> read_file_values(std::string_view text, std::string_view file
     for (const auto& [key, value] : *table) {
       std::string name = fmt::format("{}.{}", table_name.str(), key.str());
       if (find_setting(name) == nullptr) {
-        return {ErrorKind::bad_config, fmt::format("{}: unknown setting '{}' (`roost config` lists them)", file_name, name)};
+        return {ErrorKind::bad_config,
+                fmt::format("{}: unknown setting '{}' (`roost config` lists them)", file_name, name)};
       }
       auto scalar = scalar_text(value);
       if (!scalar) return {ErrorKind::bad_config, fmt::format("{}: '{}' must be a single value", file_name, name)};
@@ -122,10 +125,14 @@ const Setting* find_setting(std::string_view name) {
 
 std::string_view to_string(Source source) {
   switch (source) {
-    case Source::default_value: return "default";
-    case Source::file: return "file";
-    case Source::environment: return "environment";
-    case Source::flag: return "flag";
+    case Source::default_value:
+      return "default";
+    case Source::file:
+      return "file";
+    case Source::environment:
+      return "environment";
+    case Source::flag:
+      return "flag";
   }
   return "default";
 }
@@ -134,7 +141,8 @@ Result<std::string> check_value(const Setting& setting, std::string_view text, s
   text = trim(text);
   if (text.empty()) return std::string{};
   switch (setting.type) {
-    case SettingType::text: return std::string(text);
+    case SettingType::text:
+      return std::string(text);
     case SettingType::choice:
       if (!is_choice(setting.choices, text)) return bad_value(setting, text, where, setting.choices);
       return std::string(text);
@@ -269,19 +277,26 @@ std::string settings_manual() {
   for (const Setting& s : settings()) {
     if (group_of(s) != group) {
       group = group_of(s);
-      out += fmt::format("\n## [{}]\n\n| setting | flag | environment | values | default | meaning |\n|---|---|---|---|---|---|\n",
-                         group);
+      out += fmt::format(
+          "\n## [{}]\n\n| setting | flag | environment | values | default | meaning |\n|---|---|---|---|---|---|\n",
+          group);
     }
     std::string values;
     switch (s.type) {
-      case SettingType::boolean: values = "true, false"; break;
+      case SettingType::boolean:
+        values = "true, false";
+        break;
       case SettingType::choice:
         values = s.choices;
         for (std::size_t at = 0; (at = values.find('|', at)) != std::string::npos; at += 2) values.replace(at, 1, ", ");
         break;
       case SettingType::integer:
-      case SettingType::number: values = range_text(s); break;
-      case SettingType::text: values = "text"; break;
+      case SettingType::number:
+        values = range_text(s);
+        break;
+      case SettingType::text:
+        values = "text";
+        break;
     }
     std::string flag(s.flag);
     if (!s.up_flag.empty()) flag += fmt::format(" (up: {})", s.up_flag);
@@ -292,7 +307,8 @@ std::string settings_manual() {
 
 std::string commented_toml(const Config& config) {
   std::string out =
-      "# Roost's settings. Order of precedence: flag, environment, this file, default. Lines that start with # show the\n"
+      "# Roost's settings. Order of precedence: flag, environment, this file, default. Lines that start with # show "
+      "the\n"
       "# defaults. `roost config up` prints the effective values and where each comes from.\n";
   std::string_view group;
   for (const Setting& s : settings()) {

@@ -1,6 +1,6 @@
-// Configuration: one table of settings (config_table.cpp) feeds flags, environment, file, `roost config`, /config and the
-// manual. Sources in order: flag, environment, file (roost.toml), default. A bad value is Error bad_config with the setting's
-// name, the value and the accepted range; the command line turns it into exit code 78.
+// Configuration: one table of settings (config_table.cpp) feeds flags, environment, file, `roost config`, /config and
+// the manual. Sources in order: flag, environment, file (roost.toml), default. A bad value is Error bad_config with the
+// setting's name, the value and the accepted range; the command line turns it into exit code 78.
 //
 // A Config is immutable after load() and may be read from any thread.
 #pragma once
@@ -36,17 +36,17 @@ std::optional<Command> command_named(std::string_view name);
 enum class SettingType { boolean, integer, number, text, choice };
 
 struct Setting {
-  std::string_view name;           // "engine.parallel"; the part before the dot is the table in roost.toml
-  std::string_view flag;           // "-m,--model"; a boolean also takes --no-<name>
-  std::string_view up_flag;        // its spelling under `roost up`; empty = as `flag`
-  std::string_view env;            // empty = none
+  std::string_view name;     // "engine.parallel"; the part before the dot is the table in roost.toml
+  std::string_view flag;     // "-m,--model"; a boolean also takes --no-<name>
+  std::string_view up_flag;  // its spelling under `roost up`; empty = as `flag`
+  std::string_view env;      // empty = none
   SettingType type;
   std::string_view default_value;  // empty = unset
   double min = 0;                  // of integer and number
   double max = 0;
-  std::string_view choices;        // of choice: "a|b|c"
-  unsigned commands;               // Command bits
-  bool secret = false;             // never printed
+  std::string_view choices;  // of choice: "a|b|c"
+  unsigned commands;         // Command bits
+  bool secret = false;       // never printed
   std::string_view help;
 };
 
@@ -66,8 +66,8 @@ class Config {
 
   static Environment process_environment();
 
-  // Reads the effective values for `command`. `file_text` is the content of `file_name` (roost.toml); an unknown key or table
-  // in it is an error, so that a misspelling does not pass silently.
+  // Reads the effective values for `command`. `file_text` is the content of `file_name` (roost.toml); an unknown key or
+  // table in it is an error, so that a misspelling does not pass silently.
   static Result<Config> load(Command command, const Flags& flags, const Environment& environment,
                              std::string_view file_text, std::string_view file_name);
 
@@ -84,8 +84,8 @@ class Config {
   // A copy in which a setting that has no value takes `text` (legal by the table), as if the file had said it.
   Config with_fallback(std::string_view name, std::string_view text) const;
 
-  // The values as the environment of a child process that shall see the same: NAME=value for each setting of `command` that
-  // has an environment variable and did not come from its default.
+  // The values as the environment of a child process that shall see the same: NAME=value for each setting of `command`
+  // that has an environment variable and did not come from its default.
   std::vector<std::string> as_environment(Command command) const;
 
   // The value as text, "***" for a set secret.
@@ -103,7 +103,8 @@ class Config {
   std::map<std::string, Value, std::less<>> values_;
 };
 
-// `text` as a value of `setting`, trimmed: the normal form, or bad_config with the accepted range. Blank = unset (empty).
+// `text` as a value of `setting`, trimmed: the normal form, or bad_config with the accepted range. Blank = unset
+// (empty).
 Result<std::string> check_value(const Setting& setting, std::string_view text, std::string_view where);
 
 // The table as the manual's Markdown, grouped by part.

@@ -1,6 +1,5 @@
 // The table of settings: the one place that knows a setting's name, flag, variable, type, range, default and help.
 
-
 #include "core/config.h"
 
 namespace roost {

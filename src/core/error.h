@@ -1,5 +1,5 @@
-// The one error type. A library layer returns Result<T> (result.h) holding either a value or an Error; one table maps the
-// kind to what a client sees, so that status line, body and headers come from one place and cannot disagree.
+// The one error type. A library layer returns Result<T> (result.h) holding either a value or an Error; one table maps
+// the kind to what a client sees, so that status line, body and headers come from one place and cannot disagree.
 #pragma once
 
 #include <optional>
@@ -74,10 +74,10 @@ enum class ErrorKind {
 // What a client sees of a kind.
 struct ErrorKindInfo {
   ErrorKind kind;
-  std::string_view name;   // `error_kind` in bodies, and `error` in the worker's
-  int status;              // HTTP status
-  std::string_view type;   // `error.type` in OpenAI-shaped bodies
-  int retry_after_s;       // Retry-After header; 0 = none
+  std::string_view name;  // `error_kind` in bodies, and `error` in the worker's
+  int status;             // HTTP status
+  std::string_view type;  // `error.type` in OpenAI-shaped bodies
+  int retry_after_s;      // Retry-After header; 0 = none
 };
 
 // The row of a kind. Every kind has one (checked by a test).

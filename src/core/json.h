@@ -18,8 +18,8 @@ Result<json::value> parse_json(std::string_view text);
 // As parse_json, and the text must be an object.
 Result<json::object> parse_json_object(std::string_view text);
 
-// Reads members of a JSON object. A missing or null member is an empty optional; a member of another type or out of range
-// is Error invalid_request naming `path.name`. Unknown members are ignored. Borrows the object.
+// Reads members of a JSON object. A missing or null member is an empty optional; a member of another type or out of
+// range is Error invalid_request naming `path.name`. Unknown members are ignored. Borrows the object.
 class ObjectReader {
  public:
   explicit ObjectReader(const json::object& object, std::string path = {}) : object_(object), path_(std::move(path)) {}

@@ -1,4 +1,5 @@
-// Named limits that are not settings (those are in the configuration table, with their ranges). Both are listed at /config.
+// Named limits that are not settings (those are in the configuration table, with their ranges). Both are listed at
+// /config.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@ inline constexpr std::size_t kStopStrings = 16;
 inline constexpr std::size_t kStopStringBytes = 256;
 inline constexpr std::size_t kGrammarBytes = 256 * 1024;
 inline constexpr std::size_t kToolsPerRequest = 128;
-inline constexpr std::size_t kCommandQueue = 1024;      // commands waiting for the engine loop
-inline constexpr std::size_t kTokenRing = 1024;         // token events of one request waiting for its client
+inline constexpr std::size_t kCommandQueue = 1024;          // commands waiting for the engine loop
+inline constexpr std::size_t kTokenRing = 1024;             // token events of one request waiting for its client
 inline constexpr std::size_t kToolOutputBytes = 64 * 1024;  // of one tool result, as the model sees it
 inline constexpr std::size_t kToolCallsPerReply = 32;
 inline constexpr std::size_t kGrpcMessageBytes = 16 * 1024 * 1024;

@@ -37,21 +37,27 @@ State& state() {
 
 std::string_view name(Level level) {
   switch (level) {
-    case Level::debug: return "debug";
-    case Level::info: return "info";
-    case Level::warn: return "warn";
-    case Level::error: return "error";
+    case Level::debug:
+      return "debug";
+    case Level::info:
+      return "info";
+    case Level::warn:
+      return "warn";
+    case Level::error:
+      return "error";
   }
   return "info";
 }
 
 boost::json::value to_json(const Field::Value& value) {
-  return std::visit([](const auto& v) -> boost::json::value {
-    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(v)>, double>) {
-      if (!std::isfinite(v)) return nullptr;
-    }
-    return boost::json::value_from(v);
-  }, value);
+  return std::visit(
+      [](const auto& v) -> boost::json::value {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(v)>, double>) {
+          if (!std::isfinite(v)) return nullptr;
+        }
+        return boost::json::value_from(v);
+      },
+      value);
 }
 
 }  // namespace

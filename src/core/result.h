@@ -98,15 +98,15 @@ class [[nodiscard]] Result<void> {
 
 #define ROOST_DETAIL_JOIN2(a, b) a##b
 #define ROOST_DETAIL_JOIN(a, b) ROOST_DETAIL_JOIN2(a, b)
-#define ROOST_DETAIL_TRY(keyword, result, name, ...)             \
-  auto result = (__VA_ARGS__);                                   \
-  if (!result) keyword std::move(result).error();                \
+#define ROOST_DETAIL_TRY(keyword, result, name, ...) \
+  auto result = (__VA_ARGS__);                       \
+  if (!result) keyword std::move(result).error();    \
   auto name = *std::move(result)
 
 #define ROOST_TRY(name, ...) ROOST_DETAIL_TRY(return, ROOST_DETAIL_JOIN(roost_try_, __LINE__), name, __VA_ARGS__)
 #define ROOST_CO_TRY(name, ...) ROOST_DETAIL_TRY(co_return, ROOST_DETAIL_JOIN(roost_try_, __LINE__), name, __VA_ARGS__)
 // For Result<void>.
-#define ROOST_TRY_VOID(...)                        \
+#define ROOST_TRY_VOID(...) \
   if (auto roost_try_void = (__VA_ARGS__); !roost_try_void) return std::move(roost_try_void).error()
-#define ROOST_CO_TRY_VOID(...)                     \
+#define ROOST_CO_TRY_VOID(...) \
   if (auto roost_try_void = (__VA_ARGS__); !roost_try_void) co_return std::move(roost_try_void).error()

@@ -1,5 +1,5 @@
-// CommandQueue: the bounded way into the engine. Many producers (any thread), one consumer (the engine thread), which sleeps
-// here when it has nothing to do.
+// CommandQueue: the bounded way into the engine. Many producers (any thread), one consumer (the engine thread), which
+// sleeps here when it has nothing to do.
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
-// What can be asked of the engine loop. Each command carries its own completion, called on the engine thread between steps;
-// the asker wraps it so that it runs on its own executor. Commands take effect between steps only.
+// What can be asked of the engine loop. Each command carries its own completion, called on the engine thread between
+// steps; the asker wraps it so that it runs on its own executor. Commands take effect between steps only.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@ using RequestId = std::uint64_t;  // chosen by the asker, unique for the process
 // Generate. Answers through `events` alone, a refusal included (Failed).
 struct Submit {
   RequestId id = 0;
-  kv::Tokens prompt;                         // at least one token, all inside the vocabulary
-  std::string session_id;                    // empty = none
-  std::string cache_salt;                    // sharing happens only between equal salts
+  kv::Tokens prompt;       // at least one token, all inside the vocabulary
+  std::string session_id;  // empty = none
+  std::string cache_salt;  // sharing happens only between equal salts
   std::optional<kv::PoolId> pool_id;
-  bool pool_strict = false;                  // an unknown pool is an error, not a full prefill
+  bool pool_strict = false;                            // an unknown pool is an error, not a full prefill
   std::optional<std::int32_t> shared_prefix_n_tokens;  // the asker's claim; checked
   std::optional<kv::SeqId> id_slot;
-  std::optional<std::int32_t> max_tokens;    // empty = as long as there is room
-  bool cache_prompt = true;                  // false: share nothing, keep nothing
+  std::optional<std::int32_t> max_tokens;  // empty = as long as there is room
+  bool cache_prompt = true;                // false: share nothing, keep nothing
   bool ignore_eos = false;
-  bool want_progress = false;                // send PrefillProgress
+  bool want_progress = false;  // send PrefillProgress
   std::unique_ptr<Sampler> sampler;
   std::shared_ptr<EventRing> events;
 };
 
-// Ends a request wherever it is. `finish` is what the asker wants as reason: a stop string was seen (stop), or nobody reads
-// any more (cancelled). Unknown ids are ignored: the request may have ended by itself.
+// Ends a request wherever it is. `finish` is what the asker wants as reason: a stop string was seen (stop), or nobody
+// reads any more (cancelled). Unknown ids are ignored: the request may have ended by itself.
 struct Cancel {
   RequestId id = 0;
   FinishReason finish = FinishReason::cancelled;
@@ -49,10 +49,10 @@ struct Cancel {
 
 struct PoolOptions {
   bool pin = false;
-  bool ephemeral = false;                 // dropped as soon as unused
+  bool ephemeral = false;  // dropped as soon as unused
   std::optional<double> ttl_s{};
-  std::string owner{};                    // session id; empty = unowned
-  bool shared = false;                    // find or create an unowned root with the same tokens
+  std::string owner{};                       // session id; empty = unowned
+  bool shared = false;                       // find or create an unowned root with the same tokens
   std::optional<std::int32_t> expect_len{};  // 409 if the pool would have another length
 };
 
@@ -87,7 +87,7 @@ struct PoolFork {
   kv::PoolId parent = kv::kNoPool;
   std::optional<std::int32_t> branch_pos;  // default the parent's length
   PoolSource source;
-  bool source_is_suffix = false;           // tokens are [D, L) only
+  bool source_is_suffix = false;  // tokens are [D, L) only
   PoolOptions options;
   Completion<PoolCreated> done;
 };

@@ -13,7 +13,8 @@ StepShape with_prefill(StepShape shape, kv::Pos next, std::int32_t n) {
 }
 
 // The largest n in [0, most] that keeps the step below the bound; predict_ms() grows with n.
-std::int32_t largest_chunk(const StepShape& shape, kv::Pos next, std::int32_t most, const CostModel& cost, double bound_ms) {
+std::int32_t largest_chunk(const StepShape& shape, kv::Pos next, std::int32_t most, const CostModel& cost,
+                           double bound_ms) {
   std::int32_t low = 0;
   std::int32_t high = most;
   while (low < high) {

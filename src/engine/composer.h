@@ -1,8 +1,9 @@
-// The batch composer: which session gets how many tokens of the next step. A pure function of a snapshot and the cost model.
+// The batch composer: which session gets how many tokens of the next step. A pure function of a snapshot and the cost
+// model.
 //
-// Decode tokens come first, prefill fills up to a budget: the full batch when nobody decodes, else as much as keeps the step
-// below max_gap_ms by the cost model, but at least min_prefill, so that a prompt always gets on. The unit is "tokens of a
-// session in this step".
+// Decode tokens come first, prefill fills up to a budget: the full batch when nobody decodes, else as much as keeps the
+// step below max_gap_ms by the cost model, but at least min_prefill, so that a prompt always gets on. The unit is
+// "tokens of a session in this step".
 #pragma once
 
 #include <cstdint>

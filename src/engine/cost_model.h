@@ -2,8 +2,8 @@
 //
 //   ms = c0 + c1 * decoding sessions + c2 * prefill tokens + c3 * KV tokens read / 1000,   all c >= 0
 //
-// Least squares of the relative error over a window that forgets (each step weighs 0.98 of the next), with a weak prior so that
-// it is defined before the first step. Pure, no clock.
+// Least squares of the relative error over a window that forgets (each step weighs 0.98 of the next), with a weak prior
+// so that it is defined before the first step. Pure, no clock.
 #pragma once
 
 #include <array>
@@ -29,7 +29,8 @@ class CostModel {
   static Vector features(const StepShape& shape);
   void solve();
 
-  // Guesses for a small CPU box: a step 1 ms, a token 1 ms, 1,000 KV tokens read 0.01 ms. One observation outweighs them 100-fold.
+  // Guesses for a small CPU box: a step 1 ms, a token 1 ms, 1,000 KV tokens read 0.01 ms. One observation outweighs
+  // them 100-fold.
   static constexpr Vector kPrior{1.0, 1.0, 1.0, 0.01};
   static constexpr double kPriorWeight = 0.01;
   static constexpr double kForget = 0.98;

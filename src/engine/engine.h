@@ -1,4 +1,5 @@
-// The engine as the rest of the process sees it: commands in, events and views out. See engine_loop.h for what happens inside.
+// The engine as the rest of the process sees it: commands in, events and views out. See engine_loop.h for what happens
+// inside.
 //
 //   Engine engine(kv_port, model_port, clock, options);
 //   std::thread thread([&] { engine.run(); });      // the engine thread; owns the ports until run() returns
@@ -30,9 +31,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Any thread, never waits. False: the queue is full (429 server_full) or the engine has stopped (503 shutting_down, see
-  // stopped()); the command is dropped then and its completion never called. True: its completion or terminal event will
-  // come, at stop() with the error shutting_down.
+  // Any thread, never waits. False: the queue is full (429 server_full) or the engine has stopped (503 shutting_down,
+  // see stopped()); the command is dropped then and its completion never called. True: its completion or terminal event
+  // will come, at stop() with the error shutting_down.
   [[nodiscard]] bool post(EngineCommand command);
 
   // Any thread, never waits for a step. Never null.
@@ -51,7 +52,8 @@ class Engine {
  private:
   const EngineOptions options_;
   const Clock& clock_;
-  std::shared_ptr<CommandQueue> queue_;  // shared with the EventRings' `drained` callbacks, which may outlive the engine
+  std::shared_ptr<CommandQueue>
+      queue_;  // shared with the EventRings' `drained` callbacks, which may outlive the engine
   std::unique_ptr<EngineLoop> loop_;
   std::int32_t session_limit_ = 0;
 };

@@ -63,9 +63,8 @@ Session* EngineLoop::idle_of(const std::string& session_id) const {
 // Does a request of this conversation run?
 bool EngineLoop::busy(const std::string& session_id) const {
   if (session_id.empty()) return false;
-  return std::any_of(seats_.begin(), seats_.end(), [&](const Session* s) {
-    return s != nullptr && s->running() && s->session_id == session_id;
-  });
+  return std::any_of(seats_.begin(), seats_.end(),
+                     [&](const Session* s) { return s != nullptr && s->running() && s->session_id == session_id; });
 }
 
 Session& EngineLoop::new_session(const std::string& session_id, const std::string& salt, kv::Tokens tokens) {

@@ -1,12 +1,14 @@
-// EngineLoop: the one owner of the cache, the pools and the sessions. Commands in, one step at a time, events and views out.
-// Single-threaded: everything but view() is called by the engine thread (or by a test, with fakes and a manual clock).
+// EngineLoop: the one owner of the cache, the pools and the sessions. Commands in, one step at a time, events and views
+// out. Single-threaded: everything but view() is called by the engine thread (or by a test, with fakes and a manual
+// clock).
 //
-// A step: take commands, decide who starts, compose the batch, decode, sample and emit, account, publish. The parts are in
-// loop_commands.cpp, loop_admission.cpp, loop_pools.cpp, loop_step.cpp, loop_end.cpp and loop_view.cpp.
+// A step: take commands, decide who starts, compose the batch, decode, sample and emit, account, publish. The parts are
+// in loop_commands.cpp, loop_admission.cpp, loop_pools.cpp, loop_step.cpp, loop_end.cpp and loop_view.cpp.
 //
 // Invariants
 //  1. Every request ends with exactly one terminal event, through end().
-//  2. Unified cache: the cells promised to admitted sessions are free at all times, so every admitted request can finish
+//  2. Unified cache: the cells promised to admitted sessions are free at all times, so every admitted request can
+//  finish
 //     whatever is pinned, and a decode never lacks room. What a request may need is promised when it is let in.
 //  3. A session waits (Following) only for a session that is being prefilled or waits itself; when a leader ends, its
 //     followers start or get a new leader in the same call.
@@ -39,8 +41,8 @@
 namespace roost::engine {
 
 struct StepOutcome {
-  bool worked = false;                  // false: nothing to do now
-  std::optional<TimePoint> wake_at;     // when there may be, without a command
+  bool worked = false;               // false: nothing to do now
+  std::optional<TimePoint> wake_at;  // when there may be, without a command
 };
 
 class EngineLoop {
@@ -107,7 +109,8 @@ class EngineLoop {
   // Owned cells by sequence.
   struct Owned {
     std::map<kv::SeqId, std::size_t> all;
-    std::map<kv::SeqId, std::size_t> inherited;  // of them before the session's own suffix: left to it by a pool or a donor
+    std::map<kv::SeqId, std::size_t>
+        inherited;  // of them before the session's own suffix: left to it by a pool or a donor
   };
   struct Known {
     TimePoint last_request;
@@ -150,8 +153,8 @@ class EngineLoop {
 
   // loop_pools.cpp
   Result<kv::Tokens> stream_of(const PoolSource& source, Session** donor);
-  void create_pool(RequestId id, kv::PoolId parent, kv::Pos branch_pos, kv::Tokens tokens, Session* donor, std::string salt,
-                   const PoolOptions& options, Completion<PoolCreated> done);
+  void create_pool(RequestId id, kv::PoolId parent, kv::Pos branch_pos, kv::Tokens tokens, Session* donor,
+                   std::string salt, const PoolOptions& options, Completion<PoolCreated> done);
   std::optional<Error> pool_error(kv::PoolId parent, kv::Pos branch_pos, const kv::Tokens& tokens,
                                   const PoolOptions& options) const;
   std::optional<kv::SeqHandle> pool_seat(kv::PoolId parent, kv::SeqId spared);

@@ -1,7 +1,8 @@
-// EventRing: the bounded way out of the engine for one request. One producer (the engine thread), one consumer (an I/O thread).
+// EventRing: the bounded way out of the engine for one request. One producer (the engine thread), one consumer (an I/O
+// thread).
 //
-// The last place is kept for the terminal event (Finished, Failed), so a full ring can never lose it. When the ring is full for
-// anything else the engine pauses this one session and looks again at each step (has_room()).
+// The last place is kept for the terminal event (Finished, Failed), so a full ring can never lose it. When the ring is
+// full for anything else the engine pauses this one session and looks again at each step (has_room()).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ namespace roost::engine {
 class EventRing {
  public:
   // `wake` is called after a push that found the consumer waiting; on the engine thread, so it must only post.
-  // `drained` is called (on the consumer's thread) when a full ring got room again, to wake an idle engine; may be empty.
+  // `drained` is called (on the consumer's thread) when a full ring got room again, to wake an idle engine; may be
+  // empty.
   explicit EventRing(std::function<void()> wake, std::size_t capacity = limits::kTokenRing)
       : capacity_(capacity), wake_(std::move(wake)) {}
 

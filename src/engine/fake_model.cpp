@@ -28,7 +28,8 @@ DecodeStatus FakeModel::decode(std::span<const BatchToken> batch) {
 
 kv::Token FakeModel::next(std::int32_t index) const {
   const std::uint64_t hash = logits_.at(static_cast<std::size_t>(index));
-  if (options_.end_of_generation_in > 0 && (hash >> 32U) % static_cast<std::uint64_t>(options_.end_of_generation_in) == 0) {
+  if (options_.end_of_generation_in > 0 &&
+      (hash >> 32U) % static_cast<std::uint64_t>(options_.end_of_generation_in) == 0) {
     return options_.vocabulary - 1;
   }
   return static_cast<kv::Token>(hash % static_cast<std::uint64_t>(options_.vocabulary - 1));

@@ -1,5 +1,5 @@
-// FakeModel and FakeSampler: a model whose next token is a hash of all that its sequence sees in the FakeKvPort. Two sequences
-// with the same history draw the same token; a wrong share shows at once. Failures can be injected.
+// FakeModel and FakeSampler: a model whose next token is a hash of all that its sequence sees in the FakeKvPort. Two
+// sequences with the same history draw the same token; a wrong share shows at once. Failures can be injected.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class FakeModel final : public ModelPort {
  public:
   struct Options {
     std::int32_t vocabulary = 1000;
-    std::int32_t training_length = 0;   // 0 = no bound but the cells
+    std::int32_t training_length = 0;       // 0 = no bound but the cells
     std::int32_t end_of_generation_in = 0;  // one of so many drawn tokens ends the generation; 0 = none does
   };
 

@@ -1,4 +1,5 @@
-// Letting sessions in: which slot, what is shared, what is promised. And making room by letting go of what nobody needs.
+// Letting sessions in: which slot, what is shared, what is promised. And making room by letting go of what nobody
+// needs.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +10,8 @@
 namespace roost::engine {
 namespace {
 
-constexpr std::int32_t kExtendCells = 64;  // a session past its promise gets this many more at a time, while there are any
+constexpr std::int32_t kExtendCells =
+    64;  // a session past its promise gets this many more at a time, while there are any
 
 }  // namespace
 
@@ -90,12 +92,14 @@ EngineLoop::Let EngineLoop::admit(Session& s) {
   Need need = need_of(s, *slot, plan, pool);
   if (!could_have_room(need)) {
     if (never_has_room(s, need, plan)) {
-      end(s, Error{ErrorKind::kv_exhausted, "pinned pools leave too few cells for this request", {}, {}}, Keep::nothing);
+      end(s, Error{ErrorKind::kv_exhausted, "pinned pools leave too few cells for this request", {}, {}},
+          Keep::nothing);
       return Let::ended;
     }
     if (anyone_runs()) return Let::waits_for_room;
     // Nobody will free cells. What it would share from may be what stands in its way: do without.
-    plan = SharePlan{.source = kv::kNoSeq, .length = 0, .leader = 0, .reason = "the cells of the prefix's holder were needed"};
+    plan = SharePlan{
+        .source = kv::kNoSeq, .length = 0, .leader = 0, .reason = "the cells of the prefix's holder were needed"};
     pool = nullptr;
     need = need_of(s, *slot, plan, pool);
     if (!could_have_room(need)) return Let::waits_for_room;  // until a pool's grace ends
@@ -138,7 +142,8 @@ kv::SeqHandle EngineLoop::take_slot(Session& s, kv::SeqId slot, kv::Pos kept) {
   return handle;
 }
 
-// The idle cache that this request continues: its session's, or without an id the anonymous one that it extends furthest.
+// The idle cache that this request continues: its session's, or without an id the anonymous one that it extends
+// furthest.
 Session* EngineLoop::own_cache(const Session& s) {
   if (const auto& slot = s.generation->ask.id_slot) return at(*slot);
   if (!s.session_id.empty()) return idle_of(s.session_id);
@@ -186,8 +191,8 @@ EngineLoop::SharePlan EngineLoop::plan_share(const Session& s, kv::SeqId own, kv
       }
       continue;
     }
-    // Equal lengths: the pool before the own cache, so that a conversation moves onto the pool that covers it (unless it is
-    // there already), and both before anyone else's.
+    // Equal lengths: the pool before the own cache, so that a conversation moves onto the pool that covers it (unless
+    // it is there already), and both before anyone else's.
     int rank = match.seq == pool_seq ? 3 : match.seq == own ? 2 : 1;
     if (rank == 2 && pool != nullptr && kv_.ledger().shared_prefix(own, pool_seq) >= answer.length) rank = 4;
     if (answer.length > ready.length || (answer.length == ready.length && rank > best_rank)) {
@@ -286,8 +291,8 @@ bool EngineLoop::is_idle(kv::SeqId seq) const {
   return there != nullptr && there->idle();
 }
 
-// The sequences that could be let go of, but for those spared. The session in the slot that is about to be taken over lets
-// go of its pool in any case.
+// The sequences that could be let go of, but for those spared. The session in the slot that is about to be taken over
+// lets go of its pool in any case.
 std::set<kv::SeqId> EngineLoop::evictable(const Need& need) const {
   const auto lets_go = [&](kv::SeqId seq) { return is_idle(seq) && (seq == need.slot || !need.spared.contains(seq)); };
   auto going = pools_.evictable(lets_go, need.spared_pools);
@@ -298,7 +303,8 @@ std::set<kv::SeqId> EngineLoop::evictable(const Need& need) const {
   return going;
 }
 
-EngineLoop::Need EngineLoop::need_of(const Session& s, kv::SeqId slot, const SharePlan& plan, const kv::Pool* pool) const {
+EngineLoop::Need EngineLoop::need_of(const Session& s, kv::SeqId slot, const SharePlan& plan,
+                                     const kv::Pool* pool) const {
   Need need;
   need.cells = static_cast<std::size_t>(s.n_prompt - plan.length + reserve_for(s));
   need.slot = slot;
@@ -323,7 +329,8 @@ bool EngineLoop::could_have_room(const Need& need) const {
 }
 
 // Lets go of idle caches, the longest idle first, then of unused pools past their grace, until `cells` can be promised.
-bool EngineLoop::make_room(std::size_t cells, const std::set<kv::SeqId>& spared, const std::set<kv::PoolId>& spared_pools) {
+bool EngineLoop::make_room(std::size_t cells, const std::set<kv::SeqId>& spared,
+                           const std::set<kv::PoolId>& spared_pools) {
   while (kv_.ledger().reservable() < cells) {
     Session* oldest = nullptr;
     for (auto& [number, s] : sessions_) {

@@ -9,7 +9,8 @@
 namespace roost::engine {
 namespace {
 
-constexpr std::size_t kKnownSessions = 65'536;  // session records; beyond, the one not heard of for longest is forgotten
+constexpr std::size_t kKnownSessions =
+    65'536;  // session records; beyond, the one not heard of for longest is forgotten
 
 bool in_vocabulary(const kv::Tokens& tokens, std::int32_t size) {
   return std::all_of(tokens.begin(), tokens.end(), [size](kv::Token t) { return t >= 0 && t < size; });
@@ -104,7 +105,8 @@ void EngineLoop::on(Submit& c) {
   }
   if (wake_) c.events->set_drained(wake_);
   remember(c.session_id);
-  if (c.pool_id && pools_.find(*c.pool_id) != nullptr) pools_.touch(*c.pool_id);  // it is wanted: not to be reclaimed now
+  if (c.pool_id && pools_.find(*c.pool_id) != nullptr)
+    pools_.touch(*c.pool_id);  // it is wanted: not to be reclaimed now
 
   Session& s = new_session(c.session_id, c.cache_salt, std::move(c.prompt));
   s.generation = std::make_unique<Generation>();
@@ -153,7 +155,8 @@ void EngineLoop::on(PoolFork& c) {
   auto tokens = stream_of(c.source, &donor);
   if (!tokens) return c.done(tokens.error());
   kv::Tokens full = *std::move(tokens);
-  if (c.source_is_suffix && donor == nullptr) full.insert(full.begin(), parent->tokens->begin(), parent->tokens->begin() + d);
+  if (c.source_is_suffix && donor == nullptr)
+    full.insert(full.begin(), parent->tokens->begin(), parent->tokens->begin() + d);
   const std::span<const kv::Token> inherited(parent->tokens->data(), static_cast<std::size_t>(d));
   if (const kv::Pos same = kv::common_prefix(full, inherited); same < d) {
     const auto at = static_cast<std::size_t>(same);
@@ -183,12 +186,17 @@ void EngineLoop::on(PoolRetain& c) {
   switch (c.action) {
     case RetainAction::pin:
       if (!pool->keep.pinned && !within_pin_limit(pool->seq.id(), 0)) {
-        return c.done(Error{ErrorKind::kv_exhausted, "pinned pools would hold more than --pin-limit of the cells", {}, {}});
+        return c.done(
+            Error{ErrorKind::kv_exhausted, "pinned pools would hold more than --pin-limit of the cells", {}, {}});
       }
       pools_.pin(c.pool, true);
       break;
-    case RetainAction::unpin: pools_.pin(c.pool, false); break;
-    case RetainAction::evict: result.pools_released = drop_unused({c.pool}); break;
+    case RetainAction::unpin:
+      pools_.pin(c.pool, false);
+      break;
+    case RetainAction::evict:
+      result.pools_released = drop_unused({c.pool});
+      break;
     case RetainAction::flush: {
       auto below = pools_.leaves_first(c.pool);
       below.pop_back();

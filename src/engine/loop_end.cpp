@@ -47,7 +47,8 @@ void EngineLoop::end(Session& s, Ending ending, Keep keep) {
     answers_.push_back([ring = s.generation->ask.events, event = last_event(s, ending)] { ring->push(event); });
     s.n_prefilled = s.generation->n_prefilled;
     s.n_drawn = s.generation->n_drawn;
-    const bool keeps = keep == Keep::cache && !failed && seq != kv::kNoSeq && s.generation->ask.cache_prompt && kv_.length(seq) > 0;
+    const bool keeps =
+        keep == Keep::cache && !failed && seq != kv::kNoSeq && s.generation->ask.cache_prompt && kv_.length(seq) > 0;
     s.generation.reset();
     if (keeps) {
       // The pool's grace counts from the last use. Without an id nobody comes back as this session.
@@ -122,7 +123,8 @@ void EngineLoop::hand_over(Session& leader) {
     following.leader = up->leader;
     following.until = until;
     if (missing > 0 && !extend(*heir, missing)) {
-      end(*heir, Error{ErrorKind::kv_exhausted, "the shared part of the prompt was lost and there is no room for it", {}, {}},
+      end(*heir,
+          Error{ErrorKind::kv_exhausted, "the shared part of the prompt was lost and there is no room for it", {}, {}},
           Keep::nothing);
     }
     return;

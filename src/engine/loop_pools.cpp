@@ -1,4 +1,5 @@
-// Pools: made from tokens (computed through the composer, sharing what is resident) or from a session's cache (at once).
+// Pools: made from tokens (computed through the composer, sharing what is resident) or from a session's cache (at
+// once).
 #include <algorithm>
 #include <utility>
 
@@ -49,7 +50,8 @@ bool EngineLoop::within_pin_limit(kv::SeqId adding, std::size_t more) const {
   if (adding != kv::kNoSeq) sequences.insert(adding);
   std::size_t cells = kv_.ledger().held_by(sequences) + more;
   for (const auto& [number, s] : sessions_) {  // pools in the making that will be pinned
-    if (s.birth != nullptr && s.birth->options.pin) cells += s.tokens.size() - static_cast<std::size_t>(s.birth->branch_pos);
+    if (s.birth != nullptr && s.birth->options.pin)
+      cells += s.tokens.size() - static_cast<std::size_t>(s.birth->branch_pos);
   }
   return static_cast<double>(cells) <= options_.pin_limit * static_cast<double>(kv_.ledger().total());
 }
@@ -58,8 +60,10 @@ std::optional<Error> EngineLoop::pool_error(kv::PoolId parent, kv::Pos d, const 
                                             const PoolOptions& o) const {
   const auto length = static_cast<std::int64_t>(tokens.size());
   if (length <= d) {
-    return Error{ErrorKind::invalid_request, parent == kv::kNoPool ? "a pool has at least one token"
-                                                                   : "the fork adds no token after branch_pos", {}, {}};
+    return Error{ErrorKind::invalid_request,
+                 parent == kv::kNoPool ? "a pool has at least one token" : "the fork adds no token after branch_pos",
+                 {},
+                 {}};
   }
   const std::int32_t vocabulary = model_.vocabulary_size();
   if (std::any_of(tokens.begin(), tokens.end(), [&](kv::Token t) { return t < 0 || t >= vocabulary; })) {
@@ -74,11 +78,11 @@ std::optional<Error> EngineLoop::pool_error(kv::PoolId parent, kv::Pos d, const 
   }
   if (o.ttl_s && !(*o.ttl_s >= 0)) return Error{ErrorKind::invalid_request, "ttl_s must not be negative", {}, {}};
   if (length >= session_limit_) {
-    return Error{ErrorKind::never_fits,
-                 "the pool would have " + std::to_string(length) + " tokens, the context is " +
-                     std::to_string(session_limit_),
-                 {{"n_prompt_tokens", length}, {"n_ctx", session_limit_}},
-                 {}};
+    return Error{
+        ErrorKind::never_fits,
+        "the pool would have " + std::to_string(length) + " tokens, the context is " + std::to_string(session_limit_),
+        {{"n_prompt_tokens", length}, {"n_ctx", session_limit_}},
+        {}};
   }
   const bool lasts = o.pin || (o.ttl_s && *o.ttl_s > kv::kForeverS);
   if (lasts && !within_pin_limit(kv::kNoSeq, static_cast<std::size_t>(length - d))) {
@@ -86,12 +90,15 @@ std::optional<Error> EngineLoop::pool_error(kv::PoolId parent, kv::Pos d, const 
   }
   if (parent != kv::kNoPool && kv_.traits().recurrent && d > 0 && d != pools_.find(parent)->length()) {
     return Error{ErrorKind::state_not_shareable,
-                 "recurrent state exists only at a pool's end: branch_pos must be the parent's length", {}, {}};
+                 "recurrent state exists only at a pool's end: branch_pos must be the parent's length",
+                 {},
+                 {}};
   }
   return std::nullopt;
 }
 
-// A sequence for a pool; lets go of unused pools past their grace when all are taken, and of idle sessions attached to them.
+// A sequence for a pool; lets go of unused pools past their grace when all are taken, and of idle sessions attached to
+// them.
 std::optional<kv::SeqHandle> EngineLoop::pool_seat(kv::PoolId parent, kv::SeqId spared) {
   while (true) {
     if (auto handle = kv_.pool_ids().take()) return handle;
@@ -128,11 +135,14 @@ void EngineLoop::create_pool(RequestId id, kv::PoolId parent, kv::Pos d, kv::Tok
       }
     }
   }
-  // While the pool is looked for room, nothing it will share from may go: the parent by its id, the donor by its sequence.
+  // While the pool is looked for room, nothing it will share from may go: the parent by its id, the donor by its
+  // sequence.
   auto handle = pool_seat(parent, donor != nullptr ? donor->seq() : kv::kNoSeq);
   if (!handle) {
     return done(Error{ErrorKind::pool_seats_exhausted,
-                      "all " + std::to_string(options_.max_pools) + " pools are in use (--polykv-max-pools)", {}, {}});
+                      "all " + std::to_string(options_.max_pools) + " pools are in use (--polykv-max-pools)",
+                      {},
+                      {}});
   }
   auto birth = std::make_unique<Birth>();
   birth->id = id;

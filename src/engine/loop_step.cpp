@@ -41,7 +41,8 @@ bool EngineLoop::advance() {
     const TimePoint began = clock_.now();
     const DecodeStatus status = model_.decode(batch.tokens);
     ++steps_;
-    if (const auto prefill = static_cast<std::int32_t>(plan.shape.prefill); status == DecodeStatus::no_slot && prefill > 0) {
+    if (const auto prefill = static_cast<std::int32_t>(plan.shape.prefill);
+        status == DecodeStatus::no_slot && prefill > 0) {
       prefill_cap = prefill / 2;
       continue;
     }
@@ -192,7 +193,8 @@ void EngineLoop::on_no_slot(const Composition& plan) {
   no_slot_in_a_row_ = 0;
   Session* youngest = nullptr;
   for (auto& [number, s] : sessions_) {
-    const bool in_plan = std::any_of(plan.slices.begin(), plan.slices.end(), [n = number](const Slice& x) { return x.session == n; });
+    const bool in_plan =
+        std::any_of(plan.slices.begin(), plan.slices.end(), [n = number](const Slice& x) { return x.session == n; });
     if (in_plan || (plan.slices.empty() && (s.is<Prefilling>() || s.is<Decoding>()))) youngest = &s;
   }
   if (youngest == nullptr) return;
@@ -238,7 +240,9 @@ std::optional<TimePoint> EngineLoop::next_deadline() const {
   const auto consider = [&](TimePoint t) {
     if (!earliest || t < *earliest) earliest = t;
   };
-  const auto after = [](TimePoint t, double s) { return t + Duration(static_cast<std::int64_t>(std::min(s, 1e8) * 1e9) + 1); };
+  const auto after = [](TimePoint t, double s) {
+    return t + Duration(static_cast<std::int64_t>(std::min(s, 1e8) * 1e9) + 1);
+  };
   for (const auto& [number, s] : sessions_) {
     if (s.idle()) consider(after(std::get<Idle>(s.state).since, options_.session_ttl_s));
     if (s.generation != nullptr && s.generation->paused_since) {

@@ -26,8 +26,8 @@ void EngineLoop::settle() {
   for (const auto& answer : answers) answer();
 }
 
-// Who owns what, in this order: pools from the oldest on, then sessions (and pools in the making) from the oldest on. An
-// older pool is never a younger one's descendant, so each pool owns its own range.
+// Who owns what, in this order: pools from the oldest on, then sessions (and pools in the making) from the oldest on.
+// An older pool is never a younger one's descendant, so each pool owns its own range.
 std::vector<kv::Claim> EngineLoop::claims() const {
   std::vector<kv::Claim> list;
   for (const auto& [id, pool] : pools_.all()) list.push_back({pool.seq.id(), 0, kv::kPosMax});
@@ -221,7 +221,8 @@ std::string EngineLoop::check_integrity() const {
     if (const auto* f = std::get_if<Following>(&s.state)) {
       const auto leader = sessions_.find(f->leader);
       if (leader == sessions_.end() || !leader->second.running()) return name + ": follows nobody";
-      if (leader->second.is<Decoding>() && kv_.length(leader->second.seq()) < f->until) return name + ": waits for ever";
+      if (leader->second.is<Decoding>() && kv_.length(leader->second.seq()) < f->until)
+        return name + ": waits for ever";
       if (kv_.length(seq) != 0) return name + ": follows with cells of its own";
     }
     if (s.is<Prefilling>() && seq != kv::kNoSeq) {
@@ -232,7 +233,8 @@ std::string EngineLoop::check_integrity() const {
   if (promised != kv_.ledger().outstanding()) return "loop: promised cells without a session";
   if (requests != requests_.size()) return "loop: a request without a session";
   if (slots != static_cast<std::size_t>(kv_.slots().used())) return "loop: a slot without a session";
-  if (births + pools_.size() != static_cast<std::size_t>(kv_.pool_ids().used())) return "loop: a pool sequence without a pool";
+  if (births + pools_.size() != static_cast<std::size_t>(kv_.pool_ids().used()))
+    return "loop: a pool sequence without a pool";
   return {};
 }
 

@@ -1,6 +1,6 @@
-// ModelPort: decode of a batch. The real one wraps a llama_context; the fake hashes the visible tokens, so that two sequences
-// with the same history must give the same token and a wrong share shows at once. Called by the engine thread only, except
-// where noted.
+// ModelPort: decode of a batch. The real one wraps a llama_context; the fake hashes the visible tokens, so that two
+// sequences with the same history must give the same token and a wrong share shows at once. Called by the engine thread
+// only, except where noted.
 #pragma once
 
 #include <span>

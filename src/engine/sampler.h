@@ -14,21 +14,21 @@
 namespace roost::engine {
 
 struct SamplingParams {
-  float temperature = 0.8F;        // 0 = greedy
-  std::int32_t top_k = 40;         // 0 = off
-  float top_p = 0.95F;             // 1 = off
-  float min_p = 0.05F;             // 0 = off
-  float typical_p = 1.0F;          // 1 = off
-  float repeat_penalty = 1.0F;     // 1 = off
+  float temperature = 0.8F;     // 0 = greedy
+  std::int32_t top_k = 40;      // 0 = off
+  float top_p = 0.95F;          // 1 = off
+  float min_p = 0.05F;          // 0 = off
+  float typical_p = 1.0F;       // 1 = off
+  float repeat_penalty = 1.0F;  // 1 = off
   std::int32_t repeat_last_n = 64;
   float presence_penalty = 0.0F;
   float frequency_penalty = 0.0F;
   std::uint32_t seed = 0xFFFFFFFFU;  // this value = random
   std::vector<std::pair<kv::Token, float>> logit_bias;
   bool ignore_eos = false;
-  std::string grammar;             // GBNF, empty = none
-  bool grammar_lazy = false;       // starts at a trigger
-  std::int32_t n_probs = 0;        // log-probabilities of this many alternatives per token; 0 = only if want_logprob
+  std::string grammar;        // GBNF, empty = none
+  bool grammar_lazy = false;  // starts at a trigger
+  std::int32_t n_probs = 0;   // log-probabilities of this many alternatives per token; 0 = only if want_logprob
   bool want_logprob = false;
 };
 
@@ -40,7 +40,7 @@ struct TokenProb {
 // One drawn token.
 struct Drawn {
   kv::Token token = 0;
-  float logprob = 0.0F;               // natural log; only when asked for
+  float logprob = 0.0F;                 // natural log; only when asked for
   std::vector<TokenProb> alternatives;  // most likely first; n_probs of them
 };
 

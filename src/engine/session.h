@@ -2,9 +2,9 @@
 //
 //   Queued -> Following{leader, until} -> Prefilling -> Decoding -> Idle -> (gone)
 //
-// Each state owns what a session in it holds and moves it on; nothing else holds a sequence, cells or a pool for a session.
-// A pool that is being computed lives the same life with other work (Birth) and never decodes. A second request of the same
-// conversation is a new Session that takes over the idle one's sequence.
+// Each state owns what a session in it holds and moves it on; nothing else holds a sequence, cells or a pool for a
+// session. A pool that is being computed lives the same life with other work (Birth) and never decodes. A second
+// request of the same conversation is a new Session that takes over the idle one's sequence.
 #pragma once
 
 #include <memory>
@@ -79,7 +79,7 @@ struct Session {
   SessionNumber number = 0;
   std::string session_id;  // empty = none
   std::string salt;
-  kv::Tokens tokens;       // prompt, then what was drawn and computed; when idle: what is resident
+  kv::Tokens tokens;  // prompt, then what was drawn and computed; when idle: what is resident
   State state;
   std::unique_ptr<Generation> generation;  // while a request runs
   std::unique_ptr<Birth> birth;            // while a pool is made

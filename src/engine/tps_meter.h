@@ -2,9 +2,9 @@
 //
 // A bias-free exponential window with time constant tau. At each emission, dt after the one before:
 //   N <- N * exp(-dt/tau) + tokens,   T <- T * exp(-dt/tau) + dt,   tps = N / T
-// so a steady stream reads exactly its rate from its second token on. A read counts the open interval as soon as it is longer
-// than the rate lets expect: the value is then what it would be if the next token came now, so a stall shows at once and a
-// read between two tokens of a steady stream is not biased.
+// so a steady stream reads exactly its rate from its second token on. A read counts the open interval as soon as it is
+// longer than the rate lets expect: the value is then what it would be if the next token came now, so a stall shows at
+// once and a read between two tokens of a steady stream is not biased.
 #pragma once
 
 #include <cmath>

@@ -101,7 +101,8 @@ void CellLedger::append(SeqId seq, Pos n) {
   add_segment(seq, run, begin, begin + n);
   runs_.at(run).high = begin + n;
   recount(run);
-  ROOST_CHECK(used_ <= total_ && (unified_ || static_cast<std::size_t>(s.length) <= cells_), "more cells than there are");
+  ROOST_CHECK(used_ <= total_ && (unified_ || static_cast<std::size_t>(s.length) <= cells_),
+              "more cells than there are");
 }
 
 void CellLedger::share(SeqId from, SeqId to, Pos begin, Pos end) {
@@ -276,7 +277,8 @@ std::string CellLedger::check_integrity() const {
     const auto seq = static_cast<SeqId>(i);
     Pos reached = 0;
     for (const Segment& segment : streams_[i].segments) {
-      if (segment.begin != reached || segment.end <= segment.begin) return "ledger: a hole in sequence " + std::to_string(seq);
+      if (segment.begin != reached || segment.end <= segment.begin)
+        return "ledger: a hole in sequence " + std::to_string(seq);
       reached = segment.end;
       const auto run = runs_.find(segment.run);
       if (run == runs_.end()) return "ledger: a segment of an unknown run";

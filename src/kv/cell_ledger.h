@@ -1,8 +1,8 @@
 // CellLedger: which sequence holds which cells, how many cells are used, promised and free, and who owns each of them.
 //
-// Physical identity, not equal tokens: two sequences hold the same cell only when one took it from the other. A *run* is a
-// stretch of cells that were computed one after the other by one sequence; a cell is (run, position). Each sequence is a chain
-// of *segments* over runs that covers [0, length) without holes.
+// Physical identity, not equal tokens: two sequences hold the same cell only when one took it from the other. A *run*
+// is a stretch of cells that were computed one after the other by one sequence; a cell is (run, position). Each
+// sequence is a chain of *segments* over runs that covers [0, length) without holes.
 //
 // Invariants (check_integrity()):
 //  1. A sequence's segments are contiguous, start at 0 and end at its length; each is listed in its run's holders, and
@@ -10,8 +10,8 @@
 //  2. used() = sum over the runs of the positions that at least one holder covers; used() + free() = total().
 //  3. Unified cache: outstanding() <= free(): what is promised is there.
 //
-// Split cache: each sequence has a stream of its own, so sharing is a copy: it makes a new run, and total() is that of all
-// streams. Engine thread only.
+// Split cache: each sequence has a stream of its own, so sharing is a copy: it makes a new run, and total() is that of
+// all streams. Engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -118,8 +118,8 @@ class CellLedger {
   };
   struct Run {
     std::map<SeqId, Interval> holders;
-    Pos high = 0;            // one past the highest position ever computed in it: a position is never computed twice
-    std::size_t cells = 0;   // covered by at least one holder
+    Pos high = 0;           // one past the highest position ever computed in it: a position is never computed twice
+    std::size_t cells = 0;  // covered by at least one holder
   };
 
   Stream& at(SeqId seq);

@@ -155,8 +155,8 @@ std::uint64_t FakeKvPort::compute(SeqId seq, Pos pos, Token token) {
     ROOST_CHECK(state ? state->pos + 1 == pos : pos == 0, "a recurrent state goes on where it is");
     seen += mix((state ? state->value : 0) + 2);
   }
-  const std::uint64_t value = mix(seen + mix(static_cast<std::uint64_t>(token) * 0x9e3779b97f4a7c15ULL +
-                                             static_cast<std::uint64_t>(pos)));
+  const std::uint64_t value =
+      mix(seen + mix(static_cast<std::uint64_t>(token) * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(pos)));
   Cell& cell = claim(base_, seq, false);
   cell = {pos, value, {seq}};
   if (traits_.swa_window > 0) claim(window_, seq, true) = {pos, value, {seq}};

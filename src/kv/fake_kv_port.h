@@ -1,11 +1,13 @@
 // FakeKvPort: libllama's memory with real sets per cell, and its quirks:
 //  - unified: sharing adds to a cell's set; a cell is free when its set is empty.
-//  - split: each sequence has a stream; only a copy of the whole stream is allowed (aborts otherwise, as libllama does).
-//  - sliding window: a second cache beside the first. A new token may take a cell that exactly one sequence holds and that
+//  - split: each sequence has a stream; only a copy of the whole stream is allowed (aborts otherwise, as libllama
+//  does).
+//  - sliding window: a second cache beside the first. A new token may take a cell that exactly one sequence holds and
+//  that
 //    this sequence's window has passed; that sequence then loses all positions up to it.
 //  - recurrent: one state per sequence; it can be dropped or copied whole, never cut.
-// Each cell carries a value: a hash of its token, its position and all that was visible when it was computed. Two sequences
-// with the same history see the same values; a wrong share shows in every value after it.
+// Each cell carries a value: a hash of its token, its position and all that was visible when it was computed. Two
+// sequences with the same history see the same values; a wrong share shows in every value after it.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +61,7 @@ class FakeKvPort final : public KvPort {
 
   const KvTraits traits_;
   Cache base_;
-  Cache window_;  // only with a sliding window
+  Cache window_;                              // only with a sliding window
   std::vector<std::optional<State>> states_;  // only when recurrent
 };
 

@@ -103,8 +103,10 @@ std::string KvStore::check_integrity() const {
     const Pos length = ledger_.length(seq);
     const auto name = std::to_string(seq);
     if (port_.pos_max(seq) != length - 1) return "kv: sequence " + name + " ends elsewhere in the cache";
-    if (traits_.swa_window == 0 && length > 0 && port_.pos_min(seq) != 0) return "kv: sequence " + name + " lost its start";
-    if (streams_.contains(seq) && streams_.length(seq) < length) return "kv: sequence " + name + " holds unknown tokens";
+    if (traits_.swa_window == 0 && length > 0 && port_.pos_min(seq) != 0)
+      return "kv: sequence " + name + " lost its start";
+    if (streams_.contains(seq) && streams_.length(seq) < length)
+      return "kv: sequence " + name + " holds unknown tokens";
   }
   if (port_.cells_used() != ledger_.used()) {
     return "kv: the ledger counts " + std::to_string(ledger_.used()) + " cells, the cache " +

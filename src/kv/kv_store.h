@@ -1,11 +1,11 @@
-// KvStore: the cache as the engine uses it. Keeps libllama's memory (KvPort), the cell ledger, the prefix tree and the anchor
-// sequence in step: whoever changes one changes all, here and nowhere else.
+// KvStore: the cache as the engine uses it. Keeps libllama's memory (KvPort), the cell ledger, the prefix tree and the
+// anchor sequence in step: whoever changes one changes all, here and nowhere else.
 //
 // Sequences: slots [0, parallel), pools [parallel, parallel + max_pools), and the anchor above them where it is needed.
 //
-// The anchor: with a sliding window, libllama reuses a cell that exactly one sequence holds once the window has passed it. A
-// pool that nobody is attached to would lose its early cells. So one sequence that never decodes also holds every pool's cells.
-// (Unified cache only: a stream of its own is written by nobody else.)
+// The anchor: with a sliding window, libllama reuses a cell that exactly one sequence holds once the window has passed
+// it. A pool that nobody is attached to would lose its early cells. So one sequence that never decodes also holds every
+// pool's cells. (Unified cache only: a stream of its own is written by nobody else.)
 //
 // Invariants (check_integrity()): the ledger's count is the cache's; a sequence's highest position is its length - 1; a
 // sequence's planned stream is at least as long as what is resident. Engine thread only.

@@ -227,7 +227,8 @@ std::string PoolTree::check_integrity() const {
       }
     }
     for (const PoolId child : pool.children) {
-      if (const Pool* c = find(child); c == nullptr || c->parent != id) return name + " lists a child that is not its own";
+      if (const Pool* c = find(child); c == nullptr || c->parent != id)
+        return name + " lists a child that is not its own";
     }
     for (const SeqId slot : pool.sessions) {
       if (!attached.insert(slot).second) return "slot " + std::to_string(slot) + " is attached to two pools";

@@ -1,14 +1,14 @@
 // PoolTree: the pools, how they hang together, who uses them and which may go. Bookkeeping only: cells are KvStore's.
 //
-// A pool is immutable: [0, L) tokens, of which it computed [D, L) itself (D = branch_pos) and inherited [0, D) from its parent.
-// Three edges, one mechanism: root (no parent, D = 0), extend (D = parent's L), branch (D < parent's L).
+// A pool is immutable: [0, L) tokens, of which it computed [D, L) itself (D = branch_pos) and inherited [0, D) from its
+// parent. Three edges, one mechanism: root (no parent, D = 0), extend (D = parent's L), branch (D < parent's L).
 //
 // Invariants (check_integrity()):
 //  1. 0 <= D < L; a root has D = 0; a child's tokens and hashes equal its parent's over [0, D), and D <= parent's L.
 //  2. child links and parent links agree; a pool with children is never removed.
 //  3. a slot is attached to at most one pool.
-// A pool goes only when nothing needs it: never with children or attached sessions, except by an explicit release, which
-// detaches its sessions (they keep their cells). Engine thread only.
+// A pool goes only when nothing needs it: never with children or attached sessions, except by an explicit release,
+// which detaches its sessions (they keep their cells). Engine thread only.
 #pragma once
 
 #include <functional>
@@ -40,15 +40,15 @@ struct Pool {
   PoolId id = kNoPool;
   PoolId parent = kNoPool;
   Pos branch_pos = 0;
-  std::shared_ptr<const Tokens> tokens;      // [0, L)
-  std::vector<std::uint64_t> hashes;         // cumulative, one per position
+  std::shared_ptr<const Tokens> tokens;  // [0, L)
+  std::vector<std::uint64_t> hashes;     // cumulative, one per position
   SeqHandle seq;
   std::string salt;
   Retention keep;
   double created_ts = 0, last_access_ts = 0;  // unix seconds
   TimePoint last_access{};
   std::set<PoolId> children;
-  std::set<SeqId> sessions;                  // attached slots
+  std::set<SeqId> sessions;  // attached slots
   std::uint64_t hits = 0, queries = 0;
 
   Pos length() const { return static_cast<Pos>(tokens->size()); }
@@ -123,7 +123,8 @@ class PoolTree {
   bool unused(const Pool& pool) const { return pool.children.empty() && pool.sessions.empty(); }
   // Unpinned unused leaves whose grace is over, by last access. `exempt` and their ancestors are left out.
   std::vector<PoolId> reclaimable(const std::set<PoolId>& exempt = {}) const;
-  // All that would go, one after the other, if idle sessions let go too: unpinned, past its grace, used by nobody who runs.
+  // All that would go, one after the other, if idle sessions let go too: unpinned, past its grace, used by nobody who
+  // runs.
   std::set<SeqId> evictable(const IsIdle& is_idle, const std::set<PoolId>& exempt = {}) const;
   // The earliest moment when another pool's grace ends.
   std::optional<TimePoint> next_grace_end() const;

@@ -9,7 +9,8 @@
 
 namespace roost::kv {
 
-// hashes[i] covers tokens [0, i]: xxHash64 of token i (4 bytes, this machine's order) seeded with the hash before it, 0 at first.
+// hashes[i] covers tokens [0, i]: xxHash64 of token i (4 bytes, this machine's order) seeded with the hash before it, 0
+// at first.
 std::vector<std::uint64_t> prefix_hashes(std::span<const Token> tokens);
 
 // Length of the common start.

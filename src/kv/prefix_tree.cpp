@@ -11,9 +11,9 @@ namespace roost::kv {
 
 struct PrefixTree::Node {
   Node* parent = nullptr;
-  Tokens edge;                                        // tokens from the parent to here
-  std::map<Token, std::unique_ptr<Node>> children;    // by the first token of their edge
-  std::set<SeqId> ends;                               // streams that end here
+  Tokens edge;                                      // tokens from the parent to here
+  std::map<Token, std::unique_ptr<Node>> children;  // by the first token of their edge
+  std::set<SeqId> ends;                             // streams that end here
 };
 
 PrefixTree::PrefixTree() = default;
@@ -127,7 +127,8 @@ Tokens PrefixTree::tokens(SeqId seq) const {
   std::vector<const Node*> path;
   for (const Node* n = streams_.at(seq).node; n->parent != nullptr; n = n->parent) path.push_back(n);
   Tokens result;
-  for (auto it = path.rbegin(); it != path.rend(); ++it) result.insert(result.end(), (*it)->edge.begin(), (*it)->edge.end());
+  for (auto it = path.rbegin(); it != path.rend(); ++it)
+    result.insert(result.end(), (*it)->edge.begin(), (*it)->edge.end());
   return result;
 }
 
@@ -147,7 +148,8 @@ std::vector<PrefixTree::Match> PrefixTree::matches(const std::string& salt, std:
   while (true) {
     const Node* next = nullptr;
     if (!prompt.empty()) {
-      if (const auto found = node->children.find(prompt.front()); found != node->children.end()) next = found->second.get();
+      if (const auto found = node->children.find(prompt.front()); found != node->children.end())
+        next = found->second.get();
     }
     if (depth >= at_least) {  // what leaves the prompt's path here has `depth` tokens in common
       for (const SeqId seq : node->ends) out.push_back({seq, depth});
@@ -193,7 +195,8 @@ std::string PrefixTree::check_integrity() const {
       if (node->ends.empty() && node->children.size() < 2) return "prefix tree: a node without a purpose";
     }
     for (const auto& [token, child] : node->children) {
-      if (child->parent != node || child->edge.empty() || child->edge.front() != token) return "prefix tree: a broken link";
+      if (child->parent != node || child->edge.empty() || child->edge.front() != token)
+        return "prefix tree: a broken link";
       open.push_back(child.get());
     }
   }

@@ -1,9 +1,10 @@
-// PrefixTree: a radix tree over the tokens of every sequence that is resident or about to be: pools, active sessions, idle
-// caches, and prompts that are being prefilled right now. It answers "which sequences start like this prompt, and how far".
+// PrefixTree: a radix tree over the tokens of every sequence that is resident or about to be: pools, active sessions,
+// idle caches, and prompts that are being prefilled right now. It answers "which sequences start like this prompt, and
+// how far".
 //
-// It knows tokens, not cells: how much of a stream is resident is the ledger's business. Sequences under different salts never
-// meet. Invariants: every node but a root has a non-empty edge, and more than one child or a stream that ends in it; a
-// sequence's stream is the edges from its root to its node. Engine thread only.
+// It knows tokens, not cells: how much of a stream is resident is the ledger's business. Sequences under different
+// salts never meet. Invariants: every node but a root has a non-empty edge, and more than one child or a stream that
+// ends in it; a sequence's stream is the edges from its root to its node. Engine thread only.
 #pragma once
 
 #include <map>
@@ -38,7 +39,8 @@ class PrefixTree {
   Tokens tokens(SeqId seq) const;
   std::size_t size() const { return streams_.size(); }
 
-  // All sequences of this salt that have at least `at_least` >= 1 tokens in common with `prompt`, longest first, then by id.
+  // All sequences of this salt that have at least `at_least` >= 1 tokens in common with `prompt`, longest first, then
+  // by id.
   std::vector<Match> matches(const std::string& salt, std::span<const Token> prompt, Pos at_least) const;
 
   std::string check_integrity() const;

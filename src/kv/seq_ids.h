@@ -1,7 +1,7 @@
 // SeqIds: which sequence ids of a range are taken. SeqHandle: one taken id, given back in its destructor.
 //
-// The lowest free id is given first, so that ids stay dense and runs repeat exactly. A handle that dies while its sequence
-// still holds cells is a broken invariant: the id's next holder would see them. Engine thread only.
+// The lowest free id is given first, so that ids stay dense and runs repeat exactly. A handle that dies while its
+// sequence still holds cells is a broken invariant: the id's next holder would see them. Engine thread only.
 #pragma once
 
 #include <functional>

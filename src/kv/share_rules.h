@@ -8,9 +8,9 @@
 namespace roost::kv {
 
 struct ShareQuestion {
-  Pos wanted = 0;          // tokens in common
-  Pos source_length = 0;   // resident tokens of the source
-  Pos source_pos_min = 0;  // KvPort::pos_min of the source
+  Pos wanted = 0;             // tokens in common
+  Pos source_length = 0;      // resident tokens of the source
+  Pos source_pos_min = 0;     // KvPort::pos_min of the source
   bool source_moves = false;  // the source is being computed right now (a recurrent state would be another one soon)
 };
 

@@ -38,9 +38,9 @@ class Headers {
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 
 struct Request {
-  std::string method;  // "GET"
-  std::string target;  // as sent: "/polykv/pools/3?tokens=1"
-  std::string path;    // decoded, without the query: "/polykv/pools/3"
+  std::string method;                                       // "GET"
+  std::string target;                                       // as sent: "/polykv/pools/3?tokens=1"
+  std::string path;                                         // decoded, without the query: "/polykv/pools/3"
   std::vector<std::pair<std::string, std::string>> query;   // decoded, in order
   std::vector<std::pair<std::string, std::string>> params;  // what the route's {names} matched
   Headers headers;

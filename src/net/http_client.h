@@ -1,5 +1,5 @@
-// HTTP/1.1 client on Asio coroutines: a bounded pool of kept-alive connections to one origin; whole and streamed answers; TLS
-// for https URLs. Every wait has a time-out. Used from one executor.
+// HTTP/1.1 client on Asio coroutines: a bounded pool of kept-alive connections to one origin; whole and streamed
+// answers; TLS for https URLs. Every wait has a time-out. Used from one executor.
 //
 //   HttpClient client(executor, "http://127.0.0.1:8090", {});
 //   ROOST_CO_TRY(reply, co_await client.fetch({"POST", "/tokenize", {}, body}));
@@ -30,7 +30,7 @@ struct Url {
   std::string scheme;  // "http" or "https"
   std::string host;
   std::uint16_t port = 80;
-  std::string path;    // without a trailing '/', empty for the root
+  std::string path;  // without a trailing '/', empty for the root
 };
 // "http://host:port/base" or Error invalid_request.
 Result<Url> parse_url(std::string_view text);
@@ -52,11 +52,11 @@ struct ClientOptions {
   std::chrono::milliseconds idle_timeout{120'000};  // between two pieces of an answer
   std::size_t max_connections = 64;                 // more requests wait for a free one
   std::size_t max_body = 64 * 1024 * 1024;          // of a fetch()ed answer
-  std::string ca_file{};  // PEM file of authorities trusted besides the system's, for https
+  std::string ca_file{};                            // PEM file of authorities trusted besides the system's, for https
 };
 
-// The answer of open(): head read, body arriving. Destroying it before the end closes the connection; reading to the end gives
-// the connection back to the pool.
+// The answer of open(): head read, body arriving. Destroying it before the end closes the connection; reading to the
+// end gives the connection back to the pool.
 class ResponseStream {
  public:
   struct Impl;
@@ -67,8 +67,8 @@ class ResponseStream {
 
   int status() const;
   const Headers& headers() const;
-  // The next piece of the body as it arrives, decoded from its chunks; empty at the end. Errors as of HttpClient::open, and
-  // they stay: a body that was cut short never looks complete.
+  // The next piece of the body as it arrives, decoded from its chunks; empty at the end. Errors as of HttpClient::open,
+  // and they stay: a body that was cut short never looks complete.
   awaitable<Result<std::optional<std::string>>> next();
   // The rest of the body, at most `limit` bytes.
   awaitable<Result<std::string>> read_all(std::size_t limit);
@@ -83,10 +83,10 @@ class HttpClient {
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
 
-  // Errors: unavailable (cannot connect, connection lost), timeout, cancelled (abort requested), body_too_large. An answer
-  // with an error status is not an Error. A request on a kept-alive connection that the server closed meanwhile is tried
-  // again once on a new one, if no byte of the answer had come.
-  // `abort` must outlive the ResponseStream; it is asked until the answer has been read to its end.
+  // Errors: unavailable (cannot connect, connection lost), timeout, cancelled (abort requested), body_too_large. An
+  // answer with an error status is not an Error. A request on a kept-alive connection that the server closed meanwhile
+  // is tried again once on a new one, if no byte of the answer had come. `abort` must outlive the ResponseStream; it is
+  // asked until the answer has been read to its end.
   awaitable<Result<Response>> fetch(ClientRequest request, AbortSource* abort = nullptr);
   awaitable<Result<ResponseStream>> open(ClientRequest request, AbortSource* abort = nullptr);
 

@@ -1,11 +1,12 @@
 // HTTP/1.1 server side on Asio coroutines. Two layers:
-//   serve_connection()  one accepted socket: parse, route, answer, keep alive. The worker uses it on sockets that were handed
+//   serve_connection()  one accepted socket: parse, route, answer, keep alive. The worker uses it on sockets that were
+//   handed
 //                       to it; nothing in it listens.
 //   HttpServer          a listener whose connections are served that way (engine, admin port, worker --listen).
 //
-// A handler is a coroutine that gets an Exchange and answers it exactly once: send() a whole Response, or start() a chunked
-// stream, write() to it and finish(). A handler that returns without an answer produces a 500; one that returns in the middle
-// of a stream closes the connection (the client sees the truncation).
+// A handler is a coroutine that gets an Exchange and answers it exactly once: send() a whole Response, or start() a
+// chunked stream, write() to it and finish(). A handler that returns without an answer produces a 500; one that returns
+// in the middle of a stream closes the connection (the client sees the truncation).
 //
 // While a handler runs the connection watches the client: when it leaves, Exchange::aborted() is requested with reason
 // "client_gone" and every later write fails with ErrorKind::cancelled.
@@ -52,8 +53,8 @@ class Exchange {
   // The whole answer. Content-Length, Date-less; Connection: close is added where the connection will not be kept.
   virtual awaitable<Result<void>> send(Response response) = 0;
 
-  // The head of a chunked answer (SSE and the like). Nothing is sent before the first write() or flush by finish(), so that
-  // headers leave together with the first event.
+  // The head of a chunked answer (SSE and the like). Nothing is sent before the first write() or flush by finish(), so
+  // that headers leave together with the first event.
   virtual awaitable<Result<void>> start(int status, Headers headers) = 0;
   // One piece of the stream, on the wire when this returns. Waits while the client reads slowly, at most write_timeout.
   virtual awaitable<Result<void>> write(std::string_view data) = 0;
@@ -66,8 +67,8 @@ class Exchange {
 using Handler = std::function<awaitable<void>(Exchange&)>;
 
 // Routes by exact path, with {name} matching one segment. 404 for an unknown path, 405 with Allow for a known path and
-// another method (both through the server's error renderer). HEAD is answered by the GET route unless it has one of its own.
-// A route without {names} wins over one with; then the one added first.
+// another method (both through the server's error renderer). HEAD is answered by the GET route unless it has one of its
+// own. A route without {names} wins over one with; then the one added first.
 class Router {
  public:
   void add(std::string_view method, std::string_view pattern, Handler handler);
@@ -75,8 +76,8 @@ class Router {
   struct Match {
     const Handler* handler = nullptr;  // null: see error
     std::vector<std::pair<std::string, std::string>> params;
-    Error error;                       // not_found or method_not_allowed
-    std::string allow;                 // value of the Allow header for method_not_allowed
+    Error error;        // not_found or method_not_allowed
+    std::string allow;  // value of the Allow header for method_not_allowed
   };
   Match match(std::string_view method, std::string_view path) const;
 
@@ -89,11 +90,11 @@ class Router {
   std::vector<Route> routes_;
 };
 
-// Shared by all connections of a server; lives longer than they do. draining: every answer carries Connection: close, idle
-// connections are closed at once.
+// Shared by all connections of a server; lives longer than they do. draining: every answer carries Connection: close,
+// idle connections are closed at once.
 //
-// Threads: draining() and subscribe() from any; begin() once, from any. source() is for listeners on the executor that calls
-// begin(): its callbacks run inside begin().
+// Threads: draining() and subscribe() from any; begin() once, from any. source() is for listeners on the executor that
+// calls begin(): its callbacks run inside begin().
 class Drain {
   struct Listener {
     asio::any_io_executor executor;
@@ -130,8 +131,8 @@ class Drain {
   void begin();
   AbortSource& source() { return source_; }
 
-  // Posts `callback` to `executor` when begin() is called; at once if it was already. It may still run shortly after the
-  // Subscription is gone, so it must guard what it touches (a weak pointer).
+  // Posts `callback` to `executor` when begin() is called; at once if it was already. It may still run shortly after
+  // the Subscription is gone, so it must guard what it touches (a weak pointer).
   [[nodiscard]] Subscription subscribe(asio::any_io_executor executor, std::function<void()> callback);
 
  private:
@@ -152,8 +153,8 @@ struct ConnectionOptions {
   std::chrono::milliseconds read_timeout{30'000};   // from a request's first byte until it is complete
   std::chrono::milliseconds write_timeout{30'000};  // one write to a client that does not read
 
-  // An Error of the server itself (bad HTTP, too large, no route) as an answer; the shape of error bodies differs by server.
-  // Empty: default_error_response.
+  // An Error of the server itself (bad HTTP, too large, no route) as an answer; the shape of error bodies differs by
+  // server. Empty: default_error_response.
   std::function<Response(const Error&)> render_error;
 
   // Called when a request's head is complete, before its body is read (request.body is empty). A Response refuses the
@@ -161,22 +162,23 @@ struct ConnectionOptions {
   std::function<std::optional<Response>(const Request& head)> on_head;
   // Called once for each request whose on_head was called and did not refuse, when its answer is out or has failed.
   std::function<void()> on_end;
-  // Called on a kept-alive connection when bytes of a next request are readable but none has been consumed (pipelined bytes
-  // that are already in the parser's buffer do not ask). give_back ends serve_connection with the socket, intact.
+  // Called on a kept-alive connection when bytes of a next request are readable but none has been consumed (pipelined
+  // bytes that are already in the parser's buffer do not ask). give_back ends serve_connection with the socket, intact.
   std::function<awaitable<NextRequest>(tcp::socket&)> before_next;
 
-  // Called before the handler, with the request complete. May wait (end early when exchange.aborted() is requested) and may
-  // answer. The handler is not run when it has answered, or when the client has left meanwhile.
+  // Called before the handler, with the request complete. May wait (end early when exchange.aborted() is requested) and
+  // may answer. The handler is not run when it has answered, or when the client has left meanwhile.
   std::function<awaitable<void>(Exchange&)> before_handler;
-  // Called after an answer when the connection will be kept and the parser's buffer holds no unread bytes. give_back ends
-  // serve_connection with the socket at once; serve waits for the next request here.
+  // Called after an answer when the connection will be kept and the parser's buffer holds no unread bytes. give_back
+  // ends serve_connection with the socket at once; serve waits for the next request here.
   std::function<NextRequest()> when_idle;
 
   Drain* drain = nullptr;  // may be null
 };
 
-// Serves a socket until it closes. The socket comes back only when before_next or when_idle said give_back. An exception of a
-// hook is logged and closes the connection. `router`, `options` and options.drain live longer than this runs.
+// Serves a socket until it closes. The socket comes back only when before_next or when_idle said give_back. An
+// exception of a hook is logged and closes the connection. `router`, `options` and options.drain live longer than this
+// runs.
 awaitable<std::optional<tcp::socket>> serve_connection(tcp::socket socket, const Router& router,
                                                        const ConnectionOptions& options);
 
@@ -197,8 +199,8 @@ class HttpServer {
   // Binds and starts to accept. A port in use is Error bad_config naming host, port and the way out.
   Result<void> start();
   std::uint16_t port() const;  // the bound port
-  // Stops accepting and closes idle connections; waits until the running exchanges have ended, at most `grace`, then aborts
-  // them (reason "shutting_down") and waits for their handlers.
+  // Stops accepting and closes idle connections; waits until the running exchanges have ended, at most `grace`, then
+  // aborts them (reason "shutting_down") and waits for their handlers.
   awaitable<void> stop(std::chrono::milliseconds grace);
   std::size_t connections() const;
 

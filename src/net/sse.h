@@ -20,9 +20,9 @@ std::string format_sse(std::string_view data, std::string_view event = {}, std::
 // ": text\n\n"
 std::string format_sse_comment(std::string_view text);
 
-// Feeds on pieces split anywhere, gives back complete events: those with at least one data line, ended by an empty line.
-// Lines end with LF, CR or CRLF. Comments are dropped (but counted); `retry` and unknown fields are ignored. An event of more
-// than limits::kSseEventBytes is dropped and makes too_large() true.
+// Feeds on pieces split anywhere, gives back complete events: those with at least one data line, ended by an empty
+// line. Lines end with LF, CR or CRLF. Comments are dropped (but counted); `retry` and unknown fields are ignored. An
+// event of more than limits::kSseEventBytes is dropped and makes too_large() true.
 class SseParser {
  public:
   // Appends to `out`.

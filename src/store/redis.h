@@ -1,6 +1,6 @@
-// Redis client on hiredis, driven by Asio: one connection, commands pipelined in order, reconnect with backoff for ever.
-// While Redis is away commands fail at once with redis_unavailable; nothing is retried behind the caller's back, because a
-// command that was sent may have been carried out.
+// Redis client on hiredis, driven by Asio: one connection, commands pipelined in order, reconnect with backoff for
+// ever. While Redis is away commands fail at once with redis_unavailable; nothing is retried behind the caller's back,
+// because a command that was sent may have been carried out.
 //
 // Used from one executor.
 #pragma once
@@ -37,8 +37,8 @@ class Redis {
   ~Redis();
   Redis(const Redis&) = delete;
 
-  // One command. Arguments are binary-safe. An error reply of Redis is Error internal with its text; no connection or a lost
-  // one, or no answer within `timeout`, is redis_unavailable.
+  // One command. Arguments are binary-safe. An error reply of Redis is Error internal with its text; no connection or a
+  // lost one, or no answer within `timeout`, is redis_unavailable.
   asio::awaitable<Result<RedisReply>> command(std::vector<std::string> arguments,
                                               std::chrono::milliseconds timeout = std::chrono::seconds(5));
   // EVALSHA with a fall-back to EVAL when the script is not there.

@@ -34,7 +34,8 @@ constexpr std::string_view kStateErrors[] = {"LOADING", "MASTERDOWN", "READONLY"
                                              "NOAUTH",  "TRYAGAIN",   "BUSY ",    "CLUSTERDOWN", "NOREPLICAS"};
 
 Error error_of_reply(std::string_view text) {
-  const bool state = std::ranges::any_of(kStateErrors, [&](std::string_view prefix) { return text.starts_with(prefix); });
+  const bool state =
+      std::ranges::any_of(kStateErrors, [&](std::string_view prefix) { return text.starts_with(prefix); });
   return {state ? ErrorKind::redis_unavailable : ErrorKind::internal, fmt::format("Redis: {}", text), {}, {}};
 }
 
@@ -59,7 +60,8 @@ RedisReply convert(const redisReply& from) {
       to.elements.reserve(from.elements);
       for (std::size_t i = 0; i < from.elements; ++i) to.elements.push_back(convert(*from.element[i]));
       break;
-    default: break;  // nil; RESP3's other types are never asked for
+    default:
+      break;  // nil; RESP3's other types are never asked for
   }
   return to;
 }
@@ -80,8 +82,9 @@ RedisConnection::RedisConnection(asio::any_io_executor executor, RedisUrl url)
     : executor_(std::move(executor)), url_(std::move(url)), socket_(executor_), retry_(executor_), input_(kReadBytes) {}
 
 void RedisConnection::start() {
-  asio::co_spawn(executor_, [self = shared_from_this()] { return self->run(); },
-                 [self = shared_from_this()](const std::exception_ptr&) {});
+  asio::co_spawn(
+      executor_, [self = shared_from_this()] { return self->run(); },
+      [self = shared_from_this()](const std::exception_ptr&) {});
 }
 
 void RedisConnection::close() {
@@ -266,7 +269,8 @@ asio::awaitable<Result<RedisReply>> RedisConnection::command(std::vector<std::st
   co_await entry->wake.async_wait(kTuple);
   if (entry->result) co_return *std::move(entry->result);
   if (last_received_ < entry->sent) drop("no answer");
-  co_return Error{ErrorKind::redis_unavailable, fmt::format("Redis did not answer within {} ms", timeout.count()), {}, {}};
+  co_return Error{
+      ErrorKind::redis_unavailable, fmt::format("Redis did not answer within {} ms", timeout.count()), {}, {}};
 }
 
 asio::awaitable<Result<void>> RedisConnection::wait_connected(std::chrono::milliseconds timeout) {
@@ -311,10 +315,11 @@ void RedisConnection::drop(std::string why) {
   socket_.close(ignored);
   outgoing_.clear();
   if (was_connected) {
-    fail_waiting({ErrorKind::redis_unavailable,
-                  fmt::format("the connection to Redis was lost ({}); the command may have been carried out", last_error_),
-                  {},
-                  {}});
+    fail_waiting(
+        {ErrorKind::redis_unavailable,
+         fmt::format("the connection to Redis was lost ({}); the command may have been carried out", last_error_),
+         {},
+         {}});
   }
 }
 

@@ -1,9 +1,11 @@
 // The connection behind Redis: connects, stays connected, and matches answers to commands by their order.
 //
 // Invariants
-// 1. Answers come in the order of the commands, so waiting_ is a queue; every command that was handed to the socket has its
+// 1. Answers come in the order of the commands, so waiting_ is a queue; every command that was handed to the socket has
+// its
 //    entry there until its answer came or the connection was dropped.
-// 2. A command that timed out keeps its (abandoned) entry, so that a late answer is not taken for the next command's. When
+// 2. A command that timed out keeps its (abandoned) entry, so that a late answer is not taken for the next command's.
+// When
 //    nothing at all came from Redis since that command was sent, the connection is dead: it is dropped.
 // 3. A dropped connection fails every waiting command; nothing is sent again.
 //

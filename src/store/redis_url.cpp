@@ -12,10 +12,11 @@ namespace {
 constexpr int kMaxDatabase = 16383;
 
 Error bad_url(std::string_view why) {
-  return {ErrorKind::bad_config,
-          fmt::format("the Redis URL {}; write redis://[:password@]host[:port][/db] or unix:///path/to.sock[?db=n]", why),
-          {},
-          {}};
+  return {
+      ErrorKind::bad_config,
+      fmt::format("the Redis URL {}; write redis://[:password@]host[:port][/db] or unix:///path/to.sock[?db=n]", why),
+      {},
+      {}};
 }
 
 Result<int> parse_database(std::string_view text) {

@@ -21,8 +21,8 @@ struct RedisUrl {
   std::string printable() const;
 };
 
-// "redis://[[user]:password@]host[:port][/db]" or "unix:///path/to.sock[?db=n]"; anything else is Error bad_config, which
-// never repeats the text (it may hold a password).
+// "redis://[[user]:password@]host[:port][/db]" or "unix:///path/to.sock[?db=n]"; anything else is Error bad_config,
+// which never repeats the text (it may hold a password).
 Result<RedisUrl> parse_redis_url(std::string_view text);
 
 }  // namespace roost::store

@@ -1,8 +1,8 @@
 // SessionLease: the right to write one session, held by one turn at a time in the whole system.
 //
-// Kept in Redis as `session:<sid>:lease` = "<fencing token>:<turn id>" with a life that is renewed while the turn runs. The
-// token comes from a counter that only grows. Every append checks the lease's whole value inside the append script, so a
-// writer that lost its lease cannot write, however late it wakes up.
+// Kept in Redis as `session:<sid>:lease` = "<fencing token>:<turn id>" with a life that is renewed while the turn runs.
+// The token comes from a counter that only grows. Every append checks the lease's whole value inside the append script,
+// so a writer that lost its lease cannot write, however late it wakes up.
 //
 // Used from the Redis client's executor. lost() must be watched: after it the turn's work can no longer be kept.
 #pragma once
@@ -20,8 +20,8 @@ namespace roost::store {
 
 class SessionLease {
  public:
-  // Takes the lease and begins to renew it every third of `life`. Held by another turn: turn_in_progress with the detail
-  // turnId. Redis away: redis_unavailable.
+  // Takes the lease and begins to renew it every third of `life`. Held by another turn: turn_in_progress with the
+  // detail turnId. Redis away: redis_unavailable.
   static asio::awaitable<Result<std::unique_ptr<SessionLease>>> acquire(asio::any_io_executor executor,
                                                                         std::shared_ptr<Redis> redis,
                                                                         std::string session_id, std::string turn_id,

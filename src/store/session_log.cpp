@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view kIndex = "sessions";
 
-// KEYS: stream, lease, meta, index. ARGV: lease value, session id, last position, turns, input, output, sandbox, now in ms,
-// then time, kind, json, sha256 of each entry. 0, or -1: the lease is another's, or -2: the log ends elsewhere.
+// KEYS: stream, lease, meta, index. ARGV: lease value, session id, last position, turns, input, output, sandbox, now in
+// ms, then time, kind, json, sha256 of each entry. 0, or -1: the lease is another's, or -2: the log ends elsewhere.
 constexpr std::string_view kAppend = R"(
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then return -1 end
 local position = 0
@@ -54,7 +54,8 @@ std::int64_t to_number(std::string_view text) {
 }
 
 Error damaged(std::string_view session_id, std::uint64_t position, std::string_view why) {
-  return {ErrorKind::internal, fmt::format("session '{}' is damaged at entry {}: {}", session_id, position, why), {}, {}};
+  return {
+      ErrorKind::internal, fmt::format("session '{}' is damaged at entry {}: {}", session_id, position, why), {}, {}};
 }
 
 // One element of XRANGE's answer: [id, [name, value, ...]].
@@ -85,8 +86,8 @@ asio::awaitable<Result<std::vector<LogEntry>>> SessionLog::load(std::string sess
   std::size_t bytes = 0;
   while (true) {
     const std::uint64_t next = after + entries.size() + 1;
-    std::vector<std::string> words{"XRANGE", stream_key(session_id),  fmt::format("{}-0", next),
-                                   "+",      "COUNT", std::to_string(kSessionPage)};
+    std::vector<std::string> words{"XRANGE", stream_key(session_id),      fmt::format("{}-0", next), "+",
+                                   "COUNT",  std::to_string(kSessionPage)};
     auto page = co_await redis->command(std::move(words));
     if (!page.ok()) co_return std::move(page).error();
     for (const RedisReply& element : page->elements) {
@@ -110,9 +111,9 @@ asio::awaitable<Result<void>> SessionLog::append(std::string session_id, std::st
                                                  std::uint64_t last_position, std::vector<LogEntry> entries,
                                                  TurnTotals totals) {
   const auto redis = redis_;
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
   std::vector<std::string> arguments{std::move(lease_value),
                                      session_id,
                                      std::to_string(last_position),
@@ -133,13 +134,14 @@ asio::awaitable<Result<void>> SessionLog::append(std::string session_id, std::st
   if (!reply.ok()) co_return std::move(reply).error();
   if (reply->integer == 0) co_return Result<void>{};
   const std::string_view why = reply->integer == -1 ? "its lease was lost" : "another writer was here";
-  co_return Error{ErrorKind::turn_in_progress, fmt::format("session '{}' cannot be written: {}", session_id, why), {}, {}};
+  co_return Error{
+      ErrorKind::turn_in_progress, fmt::format("session '{}' cannot be written: {}", session_id, why), {}, {}};
 }
 
 asio::awaitable<Result<SessionInfo>> SessionLog::info(std::string session_id) {
   const auto redis = redis_;
-  std::vector<std::string> words{"HMGET", meta_key(session_id), "turns",   "input",
-                                 "output", "sandbox",           "created", "updated"};
+  std::vector<std::string> words{"HMGET",  meta_key(session_id), "turns", "input", "output", "sandbox", "created",
+                                 "updated"};
   auto meta = co_await redis->command(std::move(words));
   if (!meta.ok()) co_return std::move(meta).error();
   if (meta->elements.size() != 6 || meta->elements[4].is_nil()) {

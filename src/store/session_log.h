@@ -1,7 +1,7 @@
-// The log of a session: `session:<sid>`, a Redis stream with one entry per message {position, time, kind, json, sha256}. The
-// stream id is "<position>-0"; positions count from 1 without a gap. Totals (turns, tokens, sandbox) live in the hash
-// `session:<sid>:meta` and are changed by the very script that appends, so they cannot disagree with the log. All sessions are
-// in the sorted set `sessions`, by time of their last write: listing never scans the key space.
+// The log of a session: `session:<sid>`, a Redis stream with one entry per message {position, time, kind, json,
+// sha256}. The stream id is "<position>-0"; positions count from 1 without a gap. Totals (turns, tokens, sandbox) live
+// in the hash `session:<sid>:meta` and are changed by the very script that appends, so they cannot disagree with the
+// log. All sessions are in the sorted set `sessions`, by time of their last write: listing never scans the key space.
 //
 // What the JSON means is the agent's business. Used from the Redis client's executor.
 #pragma once
@@ -19,9 +19,9 @@
 
 namespace roost::store {
 
-inline constexpr std::size_t kSessionEntries = 65'536;            // of one session; a longer one is refused at load
-inline constexpr std::size_t kSessionBytes = 64 * 1024 * 1024;    // JSON of one session; the same
-inline constexpr std::size_t kSessionPage = 256;                  // entries of one XRANGE
+inline constexpr std::size_t kSessionEntries = 65'536;          // of one session; a longer one is refused at load
+inline constexpr std::size_t kSessionBytes = 64 * 1024 * 1024;  // JSON of one session; the same
+inline constexpr std::size_t kSessionPage = 256;                // entries of one XRANGE
 
 struct LogEntry {
   std::uint64_t position = 0;
@@ -52,8 +52,9 @@ class SessionLog {
  public:
   explicit SessionLog(std::shared_ptr<Redis> redis) : redis_(std::move(redis)) {}
 
-  // The entries after `after`, in order, page by page. A session that does not exist is empty. Errors: redis_unavailable;
-  // exceed_context_size for a session beyond the limits above; internal for an entry whose sha256 does not fit or a gap.
+  // The entries after `after`, in order, page by page. A session that does not exist is empty. Errors:
+  // redis_unavailable; exceed_context_size for a session beyond the limits above; internal for an entry whose sha256
+  // does not fit or a gap.
   asio::awaitable<Result<std::vector<LogEntry>>> load(std::string session_id, std::uint64_t after = 0);
 
   // Appends all entries or none, and adds `totals`. `last_position` is the position the log ends at now. Errors:

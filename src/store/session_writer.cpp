@@ -10,7 +10,8 @@
 namespace roost::store {
 
 struct SessionWriter::State {
-  State(asio::any_io_executor ex, SessionLog l) : log(std::move(l)), executor(ex), idle(std::move(ex), asio::steady_timer::time_point::max()) {}
+  State(asio::any_io_executor ex, SessionLog l)
+      : log(std::move(l)), executor(ex), idle(std::move(ex), asio::steady_timer::time_point::max()) {}
 
   // Writes the queue as one batch.
   asio::awaitable<void> write_batch(TurnTotals totals) {

@@ -1,6 +1,6 @@
-// SessionWriter: the write-behind end of one turn. append() only queues; entries leave in batches, one append script under way
-// at a time, in order. flush() waits until everything is written and tells of the first error; after an error nothing more is
-// written, so the log never has a hole.
+// SessionWriter: the write-behind end of one turn. append() only queues; entries leave in batches, one append script
+// under way at a time, in order. flush() waits until everything is written and tells of the first error; after an error
+// nothing more is written, so the log never has a hole.
 //
 // Used from the Redis client's executor.
 #pragma once
@@ -15,8 +15,8 @@ namespace roost::store {
 
 class SessionWriter {
  public:
-  // `last_position` is the position the log ends at. The lease's value is copied: the writer may outlive the lease and then
-  // cannot write any more.
+  // `last_position` is the position the log ends at. The lease's value is copied: the writer may outlive the lease and
+  // then cannot write any more.
   SessionWriter(asio::any_io_executor executor, SessionLog log, std::string session_id, std::string lease_value,
                 std::uint64_t last_position, const Clock& clock);
   SessionWriter(const SessionWriter&) = delete;

@@ -164,7 +164,7 @@ def test_props_slots_health_and_identity(stack):
 
 
 def test_status_answers_during_a_long_prefill(stack):
-    prompt = "word " * 6000
+    prompt = "word " * 3000
     worker = threading.Thread(target=lambda: httpx.post(stack.engine + "/v1/completions", timeout=120,
                                                         json={"prompt": prompt, "max_tokens": 1, "cache_prompt": False}))
     worker.start()
@@ -194,11 +194,11 @@ def test_tps_is_measured_per_session_and_zero_when_idle(stack):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    body = chat(stack, messages=[{"role": "user", "content": "Tell a long story."}], session_id="speedy", max_tokens=200,
+    body = chat(stack, messages=[{"role": "user", "content": "Tell a long story."}], session_id="speedy", max_tokens=96,
                 ignore_eos=True, temperature=0).json()
     done.set()
     watcher.join()
-    assert body["timings"]["predicted_n"] == 200
+    assert body["timings"]["predicted_n"] == 96
     assert speeds and 0.5 < max(speeds) / body["timings"]["predicted_per_second"] < 2
     wait_for("idle gauges", lambda: httpx.get(stack.engine + "/polykv/tps").json()["aggregate_tps"] == 0)
     httpx.post(stack.engine + "/sessions/speedy/close", json={})
@@ -220,8 +220,7 @@ def test_a_client_that_disconnects_frees_its_slot(stack, stream):
 def test_concurrent_cold_requests_prefill_their_common_prefix_once(stack):
     """llama.cpp #26204, small: k requests at the same instant, no pool named."""
     prefix = " ".join(f"Line {i} of the harbour book." for i in range(64))
-    def total(): return httpx.get(stack.engine + "/props").json()["opencoti"].get("tokens_prefilled_total") or _metric(stack, "prompt_tokens_total")
-    before = total()
+    before = _metric(stack, "prompt_tokens_total")
     answers = []
     threads = [threading.Thread(target=lambda i=i: answers.append(httpx.post(stack.engine + "/v1/completions", timeout=120, json={
         "prompt": f"{prefix} Question {i}?", "max_tokens": 4, "temperature": 0}).json())) for i in range(4)]
@@ -230,7 +229,7 @@ def test_concurrent_cold_requests_prefill_their_common_prefix_once(stack):
     for t in threads:
         t.join()
     prompt = max(a["usage"]["prompt_tokens"] for a in answers)
-    assert total() - before <= prompt + 4 * 32 + 64
+    assert _metric(stack, "prompt_tokens_total") - before <= prompt + 4 * 32 + 64
     assert sum(a["timings"]["prompt_n"] for a in answers) <= prompt + 4 * 32 + 64
 
 

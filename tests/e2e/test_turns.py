@@ -64,7 +64,7 @@ def test_a_session_knows_its_earlier_turns_on_any_worker(stack):
 
 
 def test_killing_a_worker_in_the_middle_of_a_turn_loses_no_finished_turn(tmp_path):
-    with running_stack(tmp_path, "--workers", "2", "--turns-per-worker", "4") as stack:
+    with running_stack(tmp_path, "--workers", "2", "--turns-per-worker", "4", "--lease-s", "4") as stack:
         sid = session("killed")
         done = stack.turn(prompt="Remember the word heron.", sessionId=sid, maxTokens=8, temperature=0, tools=[])
         assert done.status_code == 200, done.text
@@ -103,7 +103,7 @@ def test_killing_a_worker_in_the_middle_of_a_turn_loses_no_finished_turn(tmp_pat
 def test_at_saturation_a_turn_is_refused_before_the_hand_off_and_health_still_answers(tmp_path):
     with running_stack(tmp_path, "--workers", "1", "--turns-per-worker", "2") as stack:
         with ThreadPoolExecutor(8) as pool:
-            running = [pool.submit(stack.turn, **{**LONG, "maxTokens": 300}, sessionId=session("full")) for _ in range(2)]
+            running = [pool.submit(stack.turn, **{**LONG, "maxTokens": 120}, sessionId=session("full")) for _ in range(2)]
             wait_for("two turns in flight", lambda: sum(w["inFlight"] for w in stack.workers()) == 2)
             refused = stack.turn(prompt="Me too.", sessionId=session("late"))
             assert refused.status_code == 429
@@ -190,7 +190,7 @@ def _answers(url):
 
 def test_two_turns_of_one_session_at_once_are_one_turn_and_a_409(stack):
     sid = session("double")
-    first = threading.Thread(target=lambda: stack.turn(**{**LONG, "maxTokens": 200}, sessionId=sid))
+    first = threading.Thread(target=lambda: stack.turn(**{**LONG, "maxTokens": 120}, sessionId=sid))
     first.start()
     try:
         wait_for("the first turn in flight", lambda: sum(w["inFlight"] for w in stack.workers()) >= 1)

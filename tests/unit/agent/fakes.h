@@ -32,14 +32,15 @@ struct ModelStep {
   std::vector<std::string> deltas;
   std::vector<ToolCall> calls;
   std::string finish_reason = "stop";
-  std::optional<Error> error;  // after the deltas
-  bool hangs = false;          // after the deltas, until aborted
+  std::optional<Error> error;           // after the deltas
+  bool hangs = false;                   // after the deltas, until aborted
   std::chrono::milliseconds silent{0};  // before anything, after the request was accepted
 };
 
 class ScriptedModel final : public agent::ModelClient {
  public:
-  asio::awaitable<Result<ModelReply>> complete(ModelRequest request, ModelListener& listener, AbortSource& abort) override {
+  asio::awaitable<Result<ModelReply>> complete(ModelRequest request, ModelListener& listener,
+                                               AbortSource& abort) override {
     requests.push_back(request);
     if (steps.empty()) co_return Error{ErrorKind::model_unavailable, "the script is over", {}, 7};
     const ModelStep step = steps.front();
@@ -75,7 +76,9 @@ class ScriptedModel final : public agent::ModelClient {
   }
 
   void says(std::string text) { steps.push_back({{std::move(text)}, {}, "stop", {}, false, {}}); }
-  void calls(std::vector<ToolCall> tool_calls) { steps.push_back({{}, std::move(tool_calls), "tool_calls", {}, false, {}}); }
+  void calls(std::vector<ToolCall> tool_calls) {
+    steps.push_back({{}, std::move(tool_calls), "tool_calls", {}, false, {}});
+  }
   void fails(Error error) { steps.push_back({{}, {}, "", std::move(error), false, {}}); }
   void hangs(std::string text) { steps.push_back({{std::move(text)}, {}, "", {}, true, {}}); }
 
@@ -92,7 +95,8 @@ inline ToolCall bash(std::string id, std::string command) {
 // outcomes[command], or its own text as output.
 class FakeSandboxes final : public agent::SandboxPort {
  public:
-  asio::awaitable<Result<std::unique_ptr<agent::SandboxSeat>>> take(std::string holder, std::string preferred) override {
+  asio::awaitable<Result<std::unique_ptr<agent::SandboxSeat>>> take(std::string holder,
+                                                                    std::string preferred) override {
     preferred_ids.push_back(preferred);
     holders.push_back(holder);
     if (refusal) co_return *refusal;

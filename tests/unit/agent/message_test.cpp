@@ -42,7 +42,8 @@ TEST(Message, IsSentInOpenAisShape) {
 }
 
 TEST(Repair, LeavesAWholeHistoryAsItIs) {
-  const std::vector<Message> whole{user("1"), calls({"a", "b"}), result("a"), result("b"), says("2"), user("3"), says("")};
+  const std::vector<Message> whole{user("1"), calls({"a", "b"}), result("a"), result("b"),
+                                   says("2"), user("3"),         says("")};
   EXPECT_EQ(repaired(whole), whole);
   EXPECT_TRUE(repaired({}).empty());
 }
@@ -64,8 +65,8 @@ TEST(Repair, LeavesOutUnansweredPromptsAndResultsWithoutACall) {
 
 // Whatever a turn leaves when it is cut off after any of its entries, the next turn can load it.
 TEST(Repair, AcceptsAHistoryCutAnywhere) {
-  const std::vector<Message> whole{user("1"), calls({"a", "b"}), result("a"), result("b"), calls({"c"}), result("c"),
-                                   says("done")};
+  const std::vector<Message> whole{user("1"),    calls({"a", "b"}), result("a"), result("b"),
+                                   calls({"c"}), result("c"),       says("done")};
   for (std::size_t cut = 0; cut <= whole.size(); ++cut) {
     const auto out = repaired({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(cut)});
     std::vector<std::string> open;
@@ -88,7 +89,7 @@ TEST(Utf8, InvalidBytesAreReplacedAndValidTextIsKept) {
   const std::string valid = "a\u00e4\u20ac\U0001F600";
   EXPECT_EQ(to_valid_utf8(valid), valid);
   EXPECT_EQ(to_valid_utf8("\xff\x41"), "\uFFFD\x41");
-  EXPECT_EQ(to_valid_utf8("\xc0\xaf"), "\uFFFD\uFFFD");          // overlong
+  EXPECT_EQ(to_valid_utf8("\xc0\xaf"), "\uFFFD\uFFFD");            // overlong
   EXPECT_EQ(to_valid_utf8("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");  // surrogate
   EXPECT_EQ(to_valid_utf8("\xe2\x82"), "\uFFFD");                  // cut
 }

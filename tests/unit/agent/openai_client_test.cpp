@@ -17,8 +17,8 @@ using test::run_until_done;
 // What the stub does with one request.
 struct Answer {
   int status = 200;
-  std::string body;                  // of a status other than 200
-  std::vector<std::string> pieces;   // of a stream, as they are written
+  std::string body;                 // of a status other than 200
+  std::vector<std::string> pieces;  // of a stream, as they are written
   std::optional<std::string> retry_after;
   bool cut = false;    // returns in the middle of the stream
   bool hangs = false;  // after the pieces, until the client leaves
@@ -208,8 +208,9 @@ TEST_F(OpenAiClientTest, AnAnswerThatIsNotAStreamIsTakenWhole) {
   // The stub's 200 is a stream; a second stub answers one JSON text.
   net::Router router;
   router.add("POST", "/v1/chat/completions", [](net::Exchange& e) -> awaitable<void> {
-    const std::string text = R"({"choices":[{"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}],)"
-                             R"("usage":{"prompt_tokens":2,"completion_tokens":1}})";
+    const std::string text =
+        R"({"choices":[{"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}],)"
+        R"("usage":{"prompt_tokens":2,"completion_tokens":1}})";
     (void)co_await e.send(net::Response::text(200, text, "application/json"));
   });
   test::StubServer other(context, router);

@@ -22,13 +22,15 @@ std::string feed_all(OpenAiStream& stream, std::initializer_list<const char*> fr
 TEST(OpenAiStream, JoinsTextAndReadsUsageAndTheEnginesFigures) {
   OpenAiStream stream;
   const std::string text = feed_all(
-      stream, {R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]})",
-               R"({"choices":[{"index":0,"delta":{"content":"Hel"}}]})", R"({"choices":[{"index":0,"delta":{"content":"lo"}}]})",
-               R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})",
-               R"({"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":90}},)"
-               R"("timings":{"prompt_n":10,"cache_n":90,"predicted_n":7,"predicted_ms":70.0},)"
-               R"("opencoti":{"pool_id":4,"n_pool_shared":80}})",
-               "[DONE]"});
+      stream,
+      {R"({"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]})",
+       R"({"choices":[{"index":0,"delta":{"content":"Hel"}}]})",
+       R"({"choices":[{"index":0,"delta":{"content":"lo"}}]})",
+       R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]})",
+       R"({"choices":[],"usage":{"prompt_tokens":100,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":90}},)"
+       R"("timings":{"prompt_n":10,"cache_n":90,"predicted_n":7,"predicted_ms":70.0},)"
+       R"("opencoti":{"pool_id":4,"n_pool_shared":80}})",
+       "[DONE]"});
   EXPECT_EQ(text, "Hello");
   EXPECT_TRUE(stream.complete());
   const ModelReply reply = stream.take();
@@ -45,11 +47,12 @@ TEST(OpenAiStream, JoinsTextAndReadsUsageAndTheEnginesFigures) {
 
 TEST(OpenAiStream, AssemblesToolCallsFromTheirDeltas) {
   OpenAiStream stream;
-  feed_all(stream,
-           {R"({"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"bash","arguments":""}}]}}]})",
-            R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"comm"}},{"index":1,"id":"b","function":{"name":"ls","arguments":"{}"}}]}}]})",
-            R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"and\":\"x\"}"}}]}}]})",
-            R"({"choices":[{"delta":{},"finish_reason":"tool_calls"}]})"});
+  feed_all(
+      stream,
+      {R"({"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"bash","arguments":""}}]}}]})",
+       R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"comm"}},{"index":1,"id":"b","function":{"name":"ls","arguments":"{}"}}]}}]})",
+       R"({"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"and\":\"x\"}"}}]}}]})",
+       R"({"choices":[{"delta":{},"finish_reason":"tool_calls"}]})"});
   const ModelReply reply = stream.take();
   ASSERT_EQ(reply.tool_calls.size(), 2U);
   EXPECT_EQ(reply.tool_calls[0], (ToolCall{"a", "bash", R"({"command":"x"})"}));
@@ -58,16 +61,17 @@ TEST(OpenAiStream, AssemblesToolCallsFromTheirDeltas) {
 
 TEST(OpenAiStream, ACallWithoutAnIdGetsOne) {
   OpenAiStream stream;
-  feed_all(stream, {R"({"choices":[{"delta":{"tool_calls":[{"function":{"name":"ls","arguments":"{}"}}]}}]})", "[DONE]"});
+  feed_all(stream,
+           {R"({"choices":[{"delta":{"tool_calls":[{"function":{"name":"ls","arguments":"{}"}}]}}]})", "[DONE]"});
   const ModelReply reply = stream.take();
   ASSERT_EQ(reply.tool_calls.size(), 1U);
   EXPECT_TRUE(reply.tool_calls[0].id.starts_with("call_"));
 }
 
 TEST(OpenAiStream, RefusesNonsense) {
-  for (const char* frame : {"nope", "[]", R"({"choices":[1]})", R"({"choices":[{"delta":{"tool_calls":[{"index":9999}]}}]})",
-                            R"({"choices":[{"delta":{"tool_calls":[{"index":-1}]}}]})",
-                            R"({"choices":[{"delta":{"tool_calls":[7]}}]})"}) {
+  for (const char* frame :
+       {"nope", "[]", R"({"choices":[1]})", R"({"choices":[{"delta":{"tool_calls":[{"index":9999}]}}]})",
+        R"({"choices":[{"delta":{"tool_calls":[{"index":-1}]}}]})", R"({"choices":[{"delta":{"tool_calls":[7]}}]})"}) {
     OpenAiStream stream;
     const auto piece = stream.feed(frame);
     ASSERT_FALSE(piece.ok()) << frame;
@@ -82,7 +86,8 @@ TEST(ModelTierError, NamesTheKindAndKeepsRetryAfter) {
   EXPECT_EQ(model_tier_error(503, "busy", 9).kind, ErrorKind::model_unavailable);
   EXPECT_EQ(model_tier_error(503, "busy", 9).retry_after(), 9);
   EXPECT_EQ(model_tier_error(429, "", {}).kind, ErrorKind::model_unavailable);
-  EXPECT_EQ(model_tier_error(429, R"({"error":{"message":"slow","error_kind":"tps_floor"}})", 2).kind, ErrorKind::tps_floor);
+  EXPECT_EQ(model_tier_error(429, R"({"error":{"message":"slow","error_kind":"tps_floor"}})", 2).kind,
+            ErrorKind::tps_floor);
   EXPECT_EQ(model_tier_error(404, R"({"error":{"message":"no pool","error_kind":"unknown_pool"}})", {}).kind,
             ErrorKind::unknown_pool);
   EXPECT_EQ(model_tier_error(400, R"({"error":{"message":"x"}})", {}).kind, ErrorKind::model_error);

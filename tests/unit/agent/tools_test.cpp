@@ -33,8 +33,8 @@ struct Ran {
 Ran run_in(const std::filesystem::path& folder, const sandbox::ExecSpec& spec) {
   const auto input = folder / ".stdin";
   std::ofstream(input, std::ios::binary) << spec.stdin_bytes;
-  const std::string line = "cd " + shell_quote(folder.string()) + " && bash -c " + shell_quote(spec.command) + " 2>&1 < " +
-                           shell_quote(input.string());
+  const std::string line = "cd " + shell_quote(folder.string()) + " && bash -c " + shell_quote(spec.command) +
+                           " 2>&1 < " + shell_quote(input.string());
   FILE* pipe = ::popen(line.c_str(), "r");
   Ran ran;
   std::array<char, 4096> buffer{};
@@ -139,8 +139,11 @@ TEST(ToolBatch, RunsInParallelTellsAsTheyFinishAndAnswersInOrder) {
   asio::io_context context{1};
   std::vector<std::string> told;
   std::vector<ToolOutcome> outcomes;
-  const std::vector<ToolCall> calls{test::bash("1", "later"), test::bash("2", "meet"), test::bash("3", "meet"),
-                                    {"4", "nope", "{}"},      {"5", "bash", "{broken"}};
+  const std::vector<ToolCall> calls{test::bash("1", "later"),
+                                    test::bash("2", "meet"),
+                                    test::bash("3", "meet"),
+                                    {"4", "nope", "{}"},
+                                    {"5", "bash", "{broken"}};
   run_until_done(context, batch(context, calls, told, outcomes));
   ASSERT_EQ(outcomes.size(), 5U);
   EXPECT_EQ(outcomes[0].text, "later");

@@ -48,7 +48,8 @@ struct TurnServerTest : testing::Test {
     turns = std::make_unique<TurnServer>(services, TurnServer::Options{keepalive});
     turns->add_routes(*router);
     server = std::make_unique<test::StubServer>(context, *router);
-    client = std::make_unique<net::HttpClient>(context.get_executor(), *net::parse_url(server->url()), net::ClientOptions{});
+    client =
+        std::make_unique<net::HttpClient>(context.get_executor(), *net::parse_url(server->url()), net::ClientOptions{});
   }
 
   net::Response fetch(net::ClientRequest request) {

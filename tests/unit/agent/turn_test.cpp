@@ -1,8 +1,7 @@
 #include "agent/turn.h"
 
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <boost/asio/detached.hpp>
 

@@ -46,8 +46,8 @@ TEST(DemoReport, IsWellOnlyWhenEachAgentEndedAndTheToolRan) {
 
 TEST(DemoTable, ShowsEachAgentTheToolAndTheSums) {
   const std::string table = render_demo_table(sample());
-  for (const char* words : {"operator", "planner", "bash: ls -la -> total 4 second line", "pool 0: 700 tokens", "prefilled 760 tokens",
-                            "would have been 1460 (1.9 x)"}) {
+  for (const char* words : {"operator", "planner", "bash: ls -la -> total 4 second line", "pool 0: 700 tokens",
+                            "prefilled 760 tokens", "would have been 1460 (1.9 x)"}) {
     EXPECT_NE(table.find(words), std::string::npos) << words << " in\n" << table;
   }
 }

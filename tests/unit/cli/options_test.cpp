@@ -20,10 +20,13 @@ Leave left(std::vector<std::string> arguments) {
 }
 
 TEST(Options, FlagsBecomeSettings) {
-  const auto i = parsed({"engine", "-m", "x.gguf", "--parallel=3", "-c", "4096", "--no-auto-share", "--config", "f.toml"});
+  const auto i =
+      parsed({"engine", "-m", "x.gguf", "--parallel=3", "-c", "4096", "--no-auto-share", "--config", "f.toml"});
   EXPECT_EQ(i.command, "engine");
   EXPECT_EQ(i.config_file, "f.toml");
-  EXPECT_EQ(i.flags, (Config::Flags{{"engine.model", "x.gguf"}, {"engine.parallel", "3"}, {"engine.ctx", "4096"},
+  EXPECT_EQ(i.flags, (Config::Flags{{"engine.model", "x.gguf"},
+                                    {"engine.parallel", "3"},
+                                    {"engine.ctx", "4096"},
                                     {"engine.auto_share", "false"}}));
 }
 

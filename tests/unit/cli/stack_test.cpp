@@ -17,7 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 // A part that says it is ready and then waits for SIGTERM.
-constexpr const char* kGood = R"(trap 'exit 0' TERM; echo '{"event":"good ready","port":7}'; while :; do sleep 0.05; done)";
+constexpr const char* kGood =
+    R"(trap 'exit 0' TERM; echo '{"event":"good ready","port":7}'; while :; do sleep 0.05; done)";
 
 PartSpec shell_part(std::string name, const std::string& script) {
   PartSpec part;
@@ -98,7 +99,8 @@ TEST_F(StackTest, ACrashedPartIsStartedAgain) {
   ASSERT_NE(::mkdtemp(folder), nullptr);
   const std::string mark = std::string(folder) + "/second";
   // The first life kills itself, the second leaves a mark.
-  const std::string script = std::string("if [ -e ") + folder + "/first ]; then touch " + mark + "; " + kGood + "; fi; touch " + folder +
+  const std::string script = std::string("if [ -e ") + folder + "/first ]; then touch " + mark + "; " + kGood +
+                             "; fi; touch " + folder +
                              "/first; echo '{\"event\":\"good ready\"}'; sleep 0.2; kill -9 $$";
   ASSERT_TRUE(start(shell_part("flaky", script)).ok());
   run_until([&] { return std::filesystem::exists(mark); });
@@ -109,7 +111,8 @@ TEST_F(StackTest, ACrashedPartIsStartedAgain) {
 }
 
 TEST_F(StackTest, APartThatCrashesAgainAndAgainFailsTheStack) {
-  ASSERT_TRUE(start(shell_part("hopeless", R"(echo '{"event":"good ready"}'; sleep 0.02; echo broken >&2; exit 3)")).ok());
+  ASSERT_TRUE(
+      start(shell_part("hopeless", R"(echo '{"event":"good ready"}'; sleep 0.02; echo broken >&2; exit 3)")).ok());
   run_until([&] { return failure_.has_value(); });
   EXPECT_GE(restarts_, 3);
   EXPECT_NE(failure_->message.find("broken"), std::string::npos);
@@ -117,14 +120,16 @@ TEST_F(StackTest, APartThatCrashesAgainAndAgainFailsTheStack) {
 }
 
 TEST_F(StackTest, APartThatDoesNotStopIsKilled) {
-  PartSpec part = shell_part("stubborn", R"(trap '' TERM; echo '{"event":"good ready"}'; while :; do sleep 0.05; done)");
+  PartSpec part =
+      shell_part("stubborn", R"(trap '' TERM; echo '{"event":"good ready"}'; while :; do sleep 0.05; done)");
   part.stop_timeout = 0s;
   ASSERT_TRUE(start(std::move(part)).ok());
   stop();
 }
 
 TEST_F(StackTest, TheEnvironmentOfAPartIsOursAndWhatIsAddedAndAmended) {
-  PartSpec part = shell_part("env", R"(echo "{\"event\":\"good ready\",\"port\":\"$ROOST_TEST_PORT\",\"home\":\"$HOME\"}"; sleep 60)");
+  PartSpec part = shell_part(
+      "env", R"(echo "{\"event\":\"good ready\",\"port\":\"$ROOST_TEST_PORT\",\"home\":\"$HOME\"}"; sleep 60)");
   part.child.environment = {"ROOST_TEST_PORT=5"};
   auto ready = start(std::move(part));
   ASSERT_TRUE(ready.ok());

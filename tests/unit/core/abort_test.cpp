@@ -31,7 +31,9 @@ TEST(AbortSource, ALateSubscriberIsToldAtOnce) {
 TEST(AbortSource, ADroppedSubscriptionIsNotCalled) {
   AbortSource source;
   bool told = false;
-  { auto s = source.subscribe([&] { told = true; }); }
+  {
+    auto s = source.subscribe([&] { told = true; });
+  }
   source.request("cancelled");
   EXPECT_FALSE(told);
 }

@@ -32,7 +32,8 @@ TEST(ParseJson, AnObjectIsWantedAndNamed) {
 json::object object(std::string_view text) { return *parse_json_object(text); }
 
 TEST(ObjectReader, IntegersKeepTheirRangeAndNameTheField) {
-  const auto o = object(R"({"a":5,"b":5.0,"c":5.5,"d":"5","e":18446744073709551615,"f":1e300,"g":null,"h":-1,"i":true})");
+  const auto o =
+      object(R"({"a":5,"b":5.0,"c":5.5,"d":"5","e":18446744073709551615,"f":1e300,"g":null,"h":-1,"i":true})");
   const ObjectReader r(o, "options");
   EXPECT_EQ(**r.integer("a", 0, 9), 5);
   EXPECT_EQ(**r.integer("b", 0, 9), 5);

@@ -58,15 +58,18 @@ TEST(Composer, NobodyDecodesPrefillTakesTheFullBatch) {
 }
 
 TEST(Composer, PrefillStaysBelowTheGapWhileSomeoneDecodes) {
-  const auto c = compose({{9, 100, 0}}, {{1, 0, 5000, 0}}, taught(), {.batch = 2048, .min_prefill = 32, .max_gap_ms = 100});
+  const auto c =
+      compose({{9, 100, 0}}, {{1, 0, 5000, 0}}, taught(), {.batch = 2048, .min_prefill = 32, .max_gap_ms = 100});
   // 100 ms = 10 + 2 + 0.5 n
   EXPECT_NEAR(prefill_of(c), 176, 12);
 }
 
 TEST(Composer, APromptAlwaysGetsOn) {
-  const auto c = compose({{9, 100, 0}}, {{1, 0, 5000, 0}}, taught(), {.batch = 2048, .min_prefill = 32, .max_gap_ms = 1});
+  const auto c =
+      compose({{9, 100, 0}}, {{1, 0, 5000, 0}}, taught(), {.batch = 2048, .min_prefill = 32, .max_gap_ms = 1});
   EXPECT_EQ(prefill_of(c), 32);
-  const auto shared = compose({{9, 100, 0}}, {{1, 0, 20, 0}, {2, 0, 50, 0}}, taught(), {.min_prefill = 32, .max_gap_ms = 1});
+  const auto shared =
+      compose({{9, 100, 0}}, {{1, 0, 20, 0}, {2, 0, 50, 0}}, taught(), {.min_prefill = 32, .max_gap_ms = 1});
   EXPECT_EQ(prefill_of(shared), 32) << "the minimum is the step's, not each prompt's";
 }
 

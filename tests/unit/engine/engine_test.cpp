@@ -86,7 +86,8 @@ class EngineTest : public testing::Test {
   SystemClock clock;
   kv::FakeKvPort port{{.cells = 512, .n_seq = 24, .bytes_per_cell = 1}};
   FakeModel model{port, {}};
-  Engine engine{port, model, clock, {.parallel = 4, .max_pools = 4, .batch = 64, .auto_share_min = 4, .default_reserve = 32}};
+  Engine engine{
+      port, model, clock, {.parallel = 4, .max_pools = 4, .batch = 64, .auto_share_min = 4, .default_reserve = 32}};
   std::thread thread{[this] { engine.run(); }};
 };
 
@@ -111,7 +112,8 @@ TEST_F(EngineTest, AnswersManyAskersAtOnce) {
 
 TEST_F(EngineTest, APoolIsInTheViewWhenItsCreatorHasTheAnswer) {
   std::promise<PoolCreated> made;
-  ASSERT_TRUE(engine.post(PoolCreate{1, PoolSource{text(50)}, {}, "", [&](Result<PoolCreated> r) { made.set_value(*r); }}));
+  ASSERT_TRUE(
+      engine.post(PoolCreate{1, PoolSource{text(50)}, {}, "", [&](Result<PoolCreated> r) { made.set_value(*r); }}));
   const auto pool = made.get_future().get();
   const auto view = engine.view();
   ASSERT_EQ(view->pools.size(), 1U);
@@ -140,7 +142,8 @@ TEST_F(EngineTest, IdleItTakesNoStep) {
   ASSERT_TRUE(engine.post(asker.ask(model, 1, text(10), 3)));
   ASSERT_TRUE(asker.answer());
   std::promise<std::string> checked;
-  ASSERT_TRUE(engine.post(CheckIntegrity{[&](Result<std::string> r) { checked.set_value(r ? *r : r.error().message); }}));
+  ASSERT_TRUE(
+      engine.post(CheckIntegrity{[&](Result<std::string> r) { checked.set_value(r ? *r : r.error().message); }}));
   EXPECT_EQ(checked.get_future().get(), "ok");
   EXPECT_EQ(engine.view()->n_decoding, 0);
 }

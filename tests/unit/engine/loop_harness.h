@@ -49,8 +49,8 @@ struct Client {
 
 struct World {
   kv::KvTraits traits{.cells = 512, .n_seq = 64, .bytes_per_cell = 1};
-  EngineOptions options{.parallel = 4, .max_pools = 8, .batch = 64, .auto_share_min = 4, .min_prefill = 4,
-                        .default_reserve = 32};
+  EngineOptions options{
+      .parallel = 4, .max_pools = 8, .batch = 64, .auto_share_min = 4, .min_prefill = 4, .default_reserve = 32};
   FakeModel::Options model{};
   bool use_anchor = true;
 };
@@ -60,10 +60,9 @@ class Harness {
   explicit Harness(World setup = {})
       : port(setup.traits),
         model(port, setup.model),
-        loop(port, model, clock, setup.options, [] {}, setup.use_anchor) {
-    model.on_batch = [this](std::span<const BatchToken> batch) {
-      batches.emplace_back(batch.begin(), batch.end());
-    };
+        loop(
+            port, model, clock, setup.options, [] {}, setup.use_anchor) {
+    model.on_batch = [this](std::span<const BatchToken> batch) { batches.emplace_back(batch.begin(), batch.end()); };
   }
 
   struct Ask {
@@ -130,9 +129,11 @@ class Harness {
   Result<PoolCreated> create(kv::Tokens tokens, PoolOptions options = {}, std::string salt = {}) {
     return *create_async(PoolSource{std::move(tokens)}, std::move(options), std::move(salt));
   }
-  kv::PoolId pool(kv::Tokens tokens, PoolOptions options = {}) { return create(std::move(tokens), std::move(options))->pool_id; }
-  Result<PoolCreated> fork(kv::PoolId parent, PoolSource source, std::optional<std::int32_t> d = {}, bool suffix = false,
-                           PoolOptions options = {}) {
+  kv::PoolId pool(kv::Tokens tokens, PoolOptions options = {}) {
+    return create(std::move(tokens), std::move(options))->pool_id;
+  }
+  Result<PoolCreated> fork(kv::PoolId parent, PoolSource source, std::optional<std::int32_t> d = {},
+                           bool suffix = false, PoolOptions options = {}) {
     std::optional<Result<PoolCreated>> result;
     loop.handle(PoolFork{next_id++, parent, d, std::move(source), suffix, std::move(options),
                          [&](Result<PoolCreated> r) { result = std::move(r); }});

@@ -259,7 +259,8 @@ TEST(Pools, SharedFindsOrCreates) {
   Harness h(world);
   std::vector<Result<PoolCreated>> made;
   for (RequestId id = 900; id < 903; ++id) {
-    h.loop.handle(PoolCreate{id, PoolSource{text(40)}, {.shared = true}, "", [&](Result<PoolCreated> r) { made.push_back(std::move(r)); }});
+    h.loop.handle(PoolCreate{
+        id, PoolSource{text(40)}, {.shared = true}, "", [&](Result<PoolCreated> r) { made.push_back(std::move(r)); }});
   }
   h.run();
   ASSERT_EQ(made.size(), 3U);

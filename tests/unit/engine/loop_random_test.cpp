@@ -1,6 +1,7 @@
-// The whole loop under random commands, failures and time, on every layout of the cache. After each step every structure is
-// checked; every request ends; what a request was answered is what an engine of its own would have answered; and the same seed
-// gives the same run. ROOST_TEST_SEED=n replays a run, ROOST_TEST_STEPS=n makes runs longer.
+// The whole loop under random commands, failures and time, on every layout of the cache. After each step every
+// structure is checked; every request ends; what a request was answered is what an engine of its own would have
+// answered; and the same seed gives the same run. ROOST_TEST_SEED=n replays a run, ROOST_TEST_STEPS=n makes runs
+// longer.
 #include <gtest/gtest.h>
 
 #include "../kv/seeds.h"
@@ -19,16 +20,36 @@ int steps_per_run() {
 World world_of(std::uint64_t seed) {
   World w;
   w.traits = {.cells = 160, .n_seq = 10, .bytes_per_cell = 1};
-  w.options = {.parallel = 4, .max_pools = 5, .batch = 24, .auto_share_min = 3, .min_prefill = 4, .default_reserve = 12,
-               .pool_ttl_s = 5, .session_ttl_s = 40, .max_queued = 12, .slow_client_s = 3};
+  w.options = {.parallel = 4,
+               .max_pools = 5,
+               .batch = 24,
+               .auto_share_min = 3,
+               .min_prefill = 4,
+               .default_reserve = 12,
+               .pool_ttl_s = 5,
+               .session_ttl_s = 40,
+               .max_queued = 12,
+               .slow_client_s = 3};
   w.model.end_of_generation_in = 20;
   switch (seed % 6) {
-    case 0: w.traits.unified = false; w.traits.cells = 60; break;
-    case 1: w.traits.swa_window = 8; break;
-    case 2: w.traits.recurrent = true; break;
-    case 3: w.options.auto_share = false; break;
-    case 4: w.options.max_decoding = 2; break;
-    default: break;
+    case 0:
+      w.traits.unified = false;
+      w.traits.cells = 60;
+      break;
+    case 1:
+      w.traits.swa_window = 8;
+      break;
+    case 2:
+      w.traits.recurrent = true;
+      break;
+    case 3:
+      w.options.auto_share = false;
+      break;
+    case 4:
+      w.options.max_decoding = 2;
+      break;
+    default:
+      break;
   }
   if (seed % 2 == 0) w.options.batch = 10;
   w.options.session_limit = 60;
@@ -114,7 +135,9 @@ class Chaos {
     for (const auto& [id, pool] : h_.loop.pools().all()) ids.push_back(id);
     return ids.empty() || dice_.one_in(8) ? dice_.roll(0, 40) : dice_.pick(ids);
   }
-  std::string random_session() { return dice_.one_in(2) ? "" : std::string(1, static_cast<char>('a' + dice_.roll(0, 4))); }
+  std::string random_session() {
+    return dice_.one_in(2) ? "" : std::string(1, static_cast<char>('a' + dice_.roll(0, 4)));
+  }
   std::string random_salt() { return dice_.one_in(6) ? "salt" : ""; }
 
   PoolSource random_source(kv::Tokens tokens) {
@@ -158,7 +181,8 @@ class Chaos {
     } else if (what < 18) {
       if (!h_.clients.empty()) {
         auto it = h_.clients.begin();
-        std::advance(it, dice_.roll(std::max(0, static_cast<int>(h_.clients.size()) - 8), static_cast<int>(h_.clients.size()) - 1));
+        std::advance(it, dice_.roll(std::max(0, static_cast<int>(h_.clients.size()) - 8),
+                                    static_cast<int>(h_.clients.size()) - 1));
         h_.cancel(it->second, dice_.one_in(3) ? FinishReason::stop : FinishReason::cancelled);
       }
     } else if (what < 21) {
@@ -174,11 +198,13 @@ class Chaos {
       h_.loop.handle(PoolFork{h_.next_id++, parent, d, random_source(text(dice_.roll(0, 10), dice_.roll(0, 6))),
                               !dice_.one_in(5), random_options(), counted<PoolCreated>(101)});
     } else if (what < 26) {
-      h_.loop.handle(PoolRetain{random_pool(), static_cast<RetainAction>(dice_.roll(0, 3)), counted<PoolReleased>(102)});
+      h_.loop.handle(
+          PoolRetain{random_pool(), static_cast<RetainAction>(dice_.roll(0, 3)), counted<PoolReleased>(102)});
     } else if (what < 27) {
       h_.loop.handle(PoolRelease{random_pool(), dice_.one_in(2), counted<PoolReleased>(103)});
     } else if (what < 28) {
-      h_.loop.handle(CloseSession{std::string(1, static_cast<char>('a' + dice_.roll(0, 4))), counted<SessionClosed>(104)});
+      h_.loop.handle(
+          CloseSession{std::string(1, static_cast<char>('a' + dice_.roll(0, 4))), counted<SessionClosed>(104)});
     } else if (!pool_requests_.empty()) {
       h_.loop.handle(Cancel{dice_.pick(pool_requests_)});
     }
@@ -192,8 +218,9 @@ class Chaos {
     const auto view = h_.loop.view();
     for (const auto& slot : view->slots) seen.followed += slot.state == SessionState::following ? 1 : 0;
     seen.pools += static_cast<int>(view->pools.size());
-    trace_.insert(trace_.end(), {static_cast<std::int64_t>(outstanding_before), static_cast<std::int64_t>(view->cells_used),
-                                 static_cast<std::int64_t>(h_.cells()), view->seq_ids_used});
+    trace_.insert(trace_.end(),
+                  {static_cast<std::int64_t>(outstanding_before), static_cast<std::int64_t>(view->cells_used),
+                   static_cast<std::int64_t>(h_.cells()), view->seq_ids_used});
     for (auto& [id, c] : h_.clients) {
       // A slow reader reads now and then, if ever.
       if (!everyone_reads_ && id % 7 == 0 && !dice_.one_in(10)) continue;

@@ -1,8 +1,7 @@
 // The loop's behaviour for plain requests: sharing, sessions, cancel, room, failures.
-#include "engine/engine_loop.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/engine_loop.h"
 #include "loop_harness.h"
 
 namespace roost::engine::test {
@@ -64,7 +63,8 @@ TEST(Loop, SimultaneousColdRequestsPrefillTheirCommonPrefixOnce) {
   for (int i = 0; i < 16; ++i) all.push_back(&h.submit(prefix + text(5, 10 + i), {.max_tokens = 3}));
   h.run();
   EXPECT_LE(h.prefilled(), 100U + 16U * 5U);
-  for (int i = 0; i < 16; ++i) EXPECT_EQ(all[static_cast<std::size_t>(i)]->tokens, solo({}, prefix + text(5, 10 + i), 3));
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(all[static_cast<std::size_t>(i)]->tokens, solo({}, prefix + text(5, 10 + i), 3));
 }
 
 TEST(Loop, AFollowerDoesNotWaitLongerThanForTheCommonPart) {
@@ -388,7 +388,9 @@ TEST(Loop, AFailedDecodeEndsTheSessionsOfItsBatchAndTheNextStepGoesOn) {
   setup.options.batch = 16;
   Harness h(setup);
   int step = 0;
-  h.model.before_decode = [&](std::span<const BatchToken>) { return ++step == 2 ? DecodeStatus::failed : DecodeStatus::ok; };
+  h.model.before_decode = [&](std::span<const BatchToken>) {
+    return ++step == 2 ? DecodeStatus::failed : DecodeStatus::ok;
+  };
   Client& leader = h.submit(text(60) + text(5, 1));
   Client& follower = h.submit(text(60) + text(5, 2));
   h.run();

@@ -55,9 +55,9 @@ TEST(CellLedger, RebaseGivesTheOwnStartAwayAndKeepsTheRest) {
 
 TEST(CellLedger, TheFirstClaimThatHoldsACellOwnsIt) {
   CellLedger ledger(100, 4, true);
-  ledger.append(0, 10);        // an old session
-  ledger.share(0, 2, 0, 6);    // the pool made from it
-  ledger.share(2, 1, 0, 6);    // a young session
+  ledger.append(0, 10);      // an old session
+  ledger.share(0, 2, 0, 6);  // the pool made from it
+  ledger.share(2, 1, 0, 6);  // a young session
   ledger.append(1, 3);
   std::size_t unowned = 9;
   EXPECT_EQ(ledger.owned({{2, 0, kPosMax}, {0, 0, kPosMax}, {1, 0, kPosMax}}, &unowned),

@@ -100,8 +100,8 @@ TEST(KvStore, ARecurrentStateIsSharedOnlyWholeAndOnlyWhileItStandsStill) {
   EXPECT_EQ(w.store.check_integrity(), "");
 }
 
-// The recipe of the design's "Layouts and models", scaled down: window 16, 128 cells; a long session, a pool, the session goes,
-// the next one grows over the hole.
+// The recipe of the design's "Layouts and models", scaled down: window 16, 128 cells; a long session, a pool, the
+// session goes, the next one grows over the hole.
 Pos lowest_position_of_a_pool_left_alone(bool use_anchor, bool* refused) {
   World w({.cells = 128, .n_seq = 4, .swa_window = 16, .bytes_per_cell = 1}, 2, 1, use_anchor);
   const auto first = w.open();
@@ -140,7 +140,9 @@ TEST(KvStore, AgreesWithANaiveModelUnderRandomOperations) {
     test::Dice dice(seed);
     const bool unified_cache = seed % 4 != 0;
     constexpr SeqId kSeqs = 8;
-    World w({.cells = unified_cache ? std::size_t{160} : std::size_t{40}, .n_seq = kSeqs, .unified = unified_cache,
+    World w({.cells = unified_cache ? std::size_t{160} : std::size_t{40},
+             .n_seq = kSeqs,
+             .unified = unified_cache,
              .bytes_per_cell = 1},
             kSeqs, 0);
     struct Cell {

@@ -19,9 +19,7 @@ class Dice {
  public:
   explicit Dice(std::uint64_t seed) : engine_(seed) {}
   // From `low` to `high`, both included. (Not std::uniform_int_distribution, whose numbers differ between libraries.)
-  int roll(int low, int high) {
-    return low + static_cast<int>(engine_() % static_cast<std::uint64_t>(high - low + 1));
-  }
+  int roll(int low, int high) { return low + static_cast<int>(engine_() % static_cast<std::uint64_t>(high - low + 1)); }
   bool one_in(int n) { return roll(1, n) == 1; }
   template <class C>
   auto& pick(C& c) {

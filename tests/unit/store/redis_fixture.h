@@ -1,5 +1,5 @@
-// A private redis-server for a test: unix socket in a temporary folder, no file, killed in the destructor (and by the kernel
-// when the test dies).
+// A private redis-server for a test: unix socket in a temporary folder, no file, killed in the destructor (and by the
+// kernel when the test dies).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,9 +50,21 @@ class RedisServer {
 
   // Starts it and waits until it answers PING (at most 20 s).
   void start() {
-    std::vector<std::string> words{"redis-server", "--port",     "0",      "--unixsocket", socket_path(), "--save",
-                                   "",             "--appendonly", "no",     "--dir",        folder_.string(),
-                                   "--loglevel",   "warning",    "--logfile", (folder_ / "log").string()};
+    std::vector<std::string> words{"redis-server",
+                                   "--port",
+                                   "0",
+                                   "--unixsocket",
+                                   socket_path(),
+                                   "--save",
+                                   "",
+                                   "--appendonly",
+                                   "no",
+                                   "--dir",
+                                   folder_.string(),
+                                   "--loglevel",
+                                   "warning",
+                                   "--logfile",
+                                   (folder_ / "log").string()};
     words.insert(words.end(), extra_.begin(), extra_.end());
     std::vector<char*> argv;
     for (auto& w : words) argv.push_back(w.data());
@@ -96,7 +108,8 @@ class RedisServer {
   pid_t pid_ = 0;
 };
 
-// Runs one coroutine to its end on `context`; other work of the context goes on meanwhile. Fails the test after `limit`.
+// Runs one coroutine to its end on `context`; other work of the context goes on meanwhile. Fails the test after
+// `limit`.
 inline void run_until_done(asio::io_context& context, asio::awaitable<void> work,
                            std::chrono::seconds limit = std::chrono::seconds(60)) {
   bool done = false;

@@ -5,9 +5,9 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "redis_fixture.h"
 #include "store/redis_connection.h"
 #include "store/redis_url.h"
-#include "redis_fixture.h"
 
 namespace roost::store {
 namespace {
@@ -42,8 +42,9 @@ TEST(RedisUrl, ReadsTcpAndUnixForms) {
 }
 
 TEST(RedisUrl, RefusesOtherFormsWithoutRepeatingThem) {
-  for (const char* text : {"", "localhost:6379", "http://h/", "redis://", "redis://h/x", "redis://h:0", "redis://h:99999",
-                           "unix://host/path", "unix://", "unix:///s?db=-1", "unix:///s?x=1", "redis://:geheim@h/zz"}) {
+  for (const char* text :
+       {"", "localhost:6379", "http://h/", "redis://", "redis://h/x", "redis://h:0", "redis://h:99999",
+        "unix://host/path", "unix://", "unix:///s?db=-1", "unix:///s?x=1", "redis://:geheim@h/zz"}) {
     const auto parsed = parse_redis_url(text);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_EQ(parsed.error().kind, ErrorKind::bad_config);
@@ -52,7 +53,8 @@ TEST(RedisUrl, RefusesOtherFormsWithoutRepeatingThem) {
 }
 
 TEST(RedisProtocol, EncodesBinarySafely) {
-  EXPECT_EQ(encode_command({"SET", std::string("a\0\r\n", 4)}), std::string("*2\r\n$3\r\nSET\r\n$4\r\na\0\r\n\r\n", 23));
+  EXPECT_EQ(encode_command({"SET", std::string("a\0\r\n", 4)}),
+            std::string("*2\r\n$3\r\nSET\r\n$4\r\na\0\r\n\r\n", 23));
 }
 
 awaitable<void> set_and_get(Redis& redis) {

@@ -1,8 +1,7 @@
 #include "store/session_log.h"
 
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "redis_fixture.h"
 #include "store/session_lease.h"
@@ -34,7 +33,8 @@ struct SessionLogTest : testing::Test {
     context.run_for(1s);
   }
 
-  awaitable<Result<std::unique_ptr<SessionLease>>> lease(std::string sid, std::string turn, std::chrono::milliseconds life) {
+  awaitable<Result<std::unique_ptr<SessionLease>>> lease(std::string sid, std::string turn,
+                                                         std::chrono::milliseconds life) {
     return SessionLease::acquire(context.get_executor(), redis, std::move(sid), std::move(turn), life);
   }
   awaitable<RedisReply> raw(std::vector<std::string> words) {
