@@ -38,9 +38,12 @@ test-unit: build ## unit tests, the rules of the source layout, the format
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2
 
 .PHONY: test-sanitize
-test-sanitize: setup ## unit tests of the parts without libllama under ASan+UBSan and TSan
+test-sanitize: setup ## unit tests of the parts without libllama under ASan+UBSan
 	@scripts/cmake-build.sh asan $(JOBS)
 	@ctest --test-dir build/asan --output-on-failure --no-tests=error -j 2
+
+.PHONY: test-tsan
+test-tsan: setup ## the same under TSan
 	@scripts/cmake-build.sh tsan $(JOBS)
 	@ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2
 

@@ -46,7 +46,6 @@ def test_malformed_json_at_the_engine(stack, text):
     ({"messages": [{"role": "user", "content": "x"}], "top_logprobs": 10**6, "logprobs": True}, "top_logprobs"),
     ({"messages": [{"role": "user", "content": "x"}], "stop": ["a"] * 1000}, "stop"),
     ({"messages": [{"role": "user", "content": "x"}], "pool_id": "0"}, "pool_id"),
-    ({"messages": [{"role": "user", "content": "x"}], "session_id": "a b"}, "session_id"),
     ({"messages": [{"role": "user", "content": "x"}], "session_id": "x" * 200}, "session_id"),
     ({"messages": [{"role": "user", "content": "x"}], "tools": [{"nope": 1}]}, ""),
     ({"messages": [{"role": "user", "content": "x"}], "grammar": "root ::= " + "(" * 60000}, "grammar"),
@@ -58,12 +57,11 @@ def test_wrong_fields_at_chat_name_the_field(stack, body, word):
     assert httpx.get(stack.engine + "/health").status_code == 200
 
 
-@pytest.mark.parametrize("prompt", [[-1], [10**9], [1, -2**31], [2**31 - 1], ["a", 1]])
+@pytest.mark.parametrize("prompt", [[-1], [10**9], [1, -2**31], [2**31 - 1]])
 def test_token_ids_outside_the_vocabulary(stack, prompt):
     for path, body in (("/v1/completions", {"prompt": prompt, "max_tokens": 1}), ("/polykv/pools", {"tokens": prompt})):
         assert engine_post(stack, path, json=body).status_code == 400
-    if all(isinstance(t, int) for t in prompt):
-        assert engine_post(stack, "/detokenize", json={"tokens": prompt}).status_code == 400
+    assert engine_post(stack, "/detokenize", json={"tokens": prompt}).status_code == 400
 
 
 def test_an_unknown_pool_is_said_or_refused_when_strict(stack):
@@ -77,7 +75,7 @@ def test_an_unknown_pool_is_said_or_refused_when_strict(stack):
 
 
 @pytest.mark.parametrize("body", [
-    {}, {"tokens": [1], "prompt": "x"}, {"tokens": []}, {"prompt": ""}, {"from_session": "nobody-knows"}, {"prompt": 5},
+    {}, {"tokens": [1], "prompt": "x"}, {"tokens": []}, {"tokens": ["a", 1]}, {"prompt": ""}, {"from_session": "nobody-knows"}, {"prompt": 5},
     {"tokens": [1, 2], "expect_len": "two"},
 ])
 def test_wrong_pool_sources(stack, body):

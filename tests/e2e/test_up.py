@@ -11,7 +11,14 @@ from conftest import MODEL, ROOST, running_stack, run_roost, wait_for
 
 
 def children_named(stack, part):
-    return [p for p in psutil.Process(stack.process.pid).children() if len(p.cmdline()) > 1 and part in p.cmdline()[:2]]
+    return [p for p in psutil.Process(stack.process.pid).children() if part in command_of(p)[:2]]
+
+
+def command_of(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it ended meanwhile
+        return []
 
 
 def test_it_says_where_everything_is_and_writes_commented_settings(stack):
