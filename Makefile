@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 BUILD := build/release
 ROOST := $(BUILD)/roost
 
-# llama.cpp is compiled with and without the sanitizers' own build folders; ccache makes a clean checkout cheap.
+# ccache makes a clean checkout cheap, wherever it lies.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros
@@ -24,8 +24,10 @@ setup:
 build: setup ## install what is missing, build everything (release)
 	@scripts/cmake-build.sh release $(JOBS)
 
+# A first user waits for the executable alone, not for the tests.
 .PHONY: run
-run: build ## start the whole stack and run the main job on it (ONCE=1: exit after the job)
+run: setup ## start the whole stack and run the main job on it (ONCE=1: exit after the job)
+	@scripts/cmake-build.sh release $(JOBS) roost
 	@model=$$(scripts/fetch-model.sh); \
 	exec $(ROOST) up --model "$$model" --demo $(if $(ONCE),--once) $(ARGS)
 
