@@ -35,8 +35,8 @@ run: setup ## start the whole stack and run the main job on it (ONCE=1: exit aft
 test: test-unit test-sanitize test-e2e ## install what is missing, build, run all tests
 
 .PHONY: test-unit
-test-unit: build ## unit tests, the rules of the source layout, the format
-	@scripts/fetch-model.sh smollm2 >/dev/null; scripts/fetch-model.sh gemma3 >/dev/null
+test-unit: build ## unit tests, the adapters on the demo model included
+	@scripts/fetch-model.sh smollm2 >/dev/null
 	@ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j 2
 
 # Under TSan: the parts whose data several threads (or processes, by shared memory) touch.
@@ -50,7 +50,7 @@ test-sanitize: setup ## unit tests of the parts without libllama under ASan+UBSa
 	@ctest --test-dir build/tsan --output-on-failure --no-tests=error -j 2 -R '^($(subst $() ,|,$(TSAN)))$$'
 
 .PHONY: test-e2e
-test-e2e: build ## end-to-end tests against the real stack on the demo model (ARGS="-k name")
+test-e2e: build ## the layout rules, and end-to-end tests against the real stack on the demo model (ARGS="-k name")
 	@model=$$(scripts/fetch-model.sh smollm2); venv=$$(scripts/setup-python.sh); \
 	ROOST_BIN=$(CURDIR)/$(ROOST) ROOST_TEST_MODEL="$$model" "$$venv/bin/python" -m pytest tests/e2e tests/structure $(ARGS)
 

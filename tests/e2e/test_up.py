@@ -26,7 +26,8 @@ def test_it_says_where_everything_is_and_writes_commented_settings(stack):
     for address in (stack.host, stack.engine, stack.admin):
         assert address in text
     settings = (stack.folder / "roost.toml").read_text()
-    assert "[engine]" in settings and "turns_per_worker = 8" in settings and "# parallel" in settings or "parallel = 8" in settings
+    assert "[engine]" in settings and "\nturns_per_worker = 8" in settings and "\nparallel = 8" in settings
+    assert "\n# max_gap_ms = 200" in settings, "what was not given stands there commented, with its default"
     shown = run_roost("config", "up", cwd=stack.folder, env={"SH_WORKERS": "7"}).stdout
     assert "host.workers" in shown and "environment SH_WORKERS" in shown
 
